@@ -1,0 +1,110 @@
+"""The corpus: synthetic Arabic texts, each with two severity levels.
+
+`corpus.csv` holds it (UTF-8, one header line), `README.md` is its data card,
+`validation.py` says what a corpus must not be. The two texts of a contrast pair
+share an id but for its last letter, a or b.
+"""
+
+import csv
+import hashlib
+import re
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+CORPUS_FILE = Path(__file__).parent / "corpus.csv"
+VARIETIES = ("msa", "egy", "lev", "glf", "irq", "mgr")
+SPLITS = ("train", "test")
+# Direct texts; every other kind is a hard case, explained in the data card.
+PLAIN_KINDS = ("everyday", "plain")
+HARD_KINDS = (
+    "idiom",
+    "negation",
+    "recovered",
+    "someone_else",
+    "quotation",
+    "sarcasm",
+    "understated_severe",
+    "bodily_ordinary",
+    "behaviour_only",
+    "positive_words",
+    "proportionate_worry",
+    "ordinary_sadness",
+    "question_or_advice",
+    "news",
+    "contrast",
+)
+_PAIR_ID = re.compile(r"(.*\d)[ab]")
+
+
+class CorpusError(ValueError):
+    """A corpus file that cannot be used; the message names the line."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One text with its labels, as in one line of the file."""
+
+    id: str
+    variety: str
+    kind: str
+    text: str
+    depression: int
+    anxiety: int
+    split: str
+
+    @property
+    def is_hard(self) -> bool:
+        """Whether the text is of a kind that misleads a reader of keywords."""
+        return self.kind not in PLAIN_KINDS
+
+    @property
+    def pair(self) -> str | None:
+        """The id shared by the two texts of a contrast pair; None for a single text."""
+        match = _PAIR_ID.fullmatch(self.id)
+        return match[1] if match else None
+
+
+COLUMNS = tuple(field.name for field in fields(Row))
+
+
+def read_corpus(path: Path = CORPUS_FILE) -> list[Row]:
+    """Read `path`, in file order.
+
+    Raises CorpusError for a missing column or a line that is not a row, naming the line,
+    and FileNotFoundError when there is no such file.
+    """
+    with path.open(encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file, strict=True)
+        if missing := [column for column in COLUMNS if column not in (reader.fieldnames or ())]:
+            raise CorpusError(f"{path.name}: the header lacks {', '.join(missing)}")
+        return [_row(record, f"{path.name} line {reader.line_num}") for record in reader]
+
+
+def write_corpus(rows: list[Row], path: Path) -> None:
+    """Write `rows` in the format that `read_corpus` reads."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows([getattr(row, column) for column in COLUMNS] for row in rows)
+
+
+def corpus_hash(path: Path = CORPUS_FILE) -> str:
+    """SHA-256 of the file, in hexadecimal."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _row(record: dict[str, str | None], where: str) -> Row:
+    values = {column: record[column] for column in COLUMNS}
+    if None in values.values() or None in record:
+        raise CorpusError(f"{where}: not {len(COLUMNS)} columns")
+    record_values: dict[str, Any] = dict(values)
+    for target in ("depression", "anxiety"):
+        record_values[target] = _level(record_values[target], f"{where}, {target}")
+    return Row(**record_values)
+
+
+def _level(value: str, where: str) -> int:
+    if value not in {"0", "1", "2", "3"}:
+        raise CorpusError(f"{where}: a level is 0, 1, 2 or 3")
+    return int(value)

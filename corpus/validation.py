@@ -1,0 +1,104 @@
+"""What a corpus must not be: duplicated, leaking over its splits, mislabelled.
+
+`python -m corpus.validation [FILE]` names every problem by id and fails when there is one.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+from sklearn.feature_extraction.text import CountVectorizer
+
+from corpus import CORPUS_FILE, HARD_KINDS, PLAIN_KINDS, SPLITS, VARIETIES, Row, read_corpus
+from model_store.normalisation import has_content, normalise
+
+# Shared character 4-grams over all character 4-grams (Jaccard) at which two texts are much the same.
+NEAR_DUPLICATE = 0.5
+
+
+def similar_pairs(texts: Sequence[str], threshold: float = NEAR_DUPLICATE) -> Iterator[tuple[int, int]]:
+    """Numbers (i, j), i < j, of the texts that are near-duplicates once spelling is made one."""
+    counter = CountVectorizer(analyzer="char_wb", ngram_range=(4, 4), binary=True, preprocessor=normalise)
+    grams = counter.fit_transform(texts).astype(np.int32)
+    sizes = np.asarray(grams.sum(axis=1)).ravel()
+    for start in range(0, len(texts), 512):
+        shared = (grams[start : start + 512] @ grams.T).tocoo()
+        rows, columns = shared.row + start, shared.col
+        jaccard = shared.data / (sizes[rows] + sizes[columns] - shared.data)
+        near = (jaccard >= threshold) & (rows < columns)
+        yield from zip(rows[near].tolist(), columns[near].tolist(), strict=True)
+
+
+def groups(rows: Sequence[Row]) -> NDArray[np.int64]:
+    """A group number per row, int64 of shape (len(rows),): contrast pairs and near-duplicates share one."""
+    links = list(similar_pairs([row.text for row in rows]))
+    first_of_pair: dict[str, int] = {}
+    for index, row in enumerate(rows):
+        if row.pair is not None:
+            links.append((first_of_pair.setdefault(row.pair, index), index))
+    left, right = zip(*links, strict=True) if links else ((), ())
+    graph = coo_matrix((np.ones(len(links)), (left, right)), shape=(len(rows), len(rows)))
+    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
+
+
+def problems(rows: Sequence[Row]) -> list[str]:
+    """Every reason not to train on `rows`, one sentence each; empty when there is none."""
+    return [*_bad_values(rows), *_duplicates(rows), *_pairs(rows), *_leaks(rows)]
+
+
+def _bad_values(rows: Sequence[Row]) -> Iterator[str]:
+    known = {"variety": VARIETIES, "kind": (*PLAIN_KINDS, *HARD_KINDS), "split": SPLITS}
+    for row in rows:
+        for column, allowed in known.items():
+            if getattr(row, column) not in allowed:
+                yield f"{row.id}: unknown {column}"
+        for target in ("depression", "anxiety"):
+            if getattr(row, target) not in range(4):
+                yield f"{row.id}: {target} is not 0, 1, 2 or 3"
+        if not has_content(row.text):
+            yield f"{row.id}: no text"
+        if row.text != row.text.strip() or "\n" in row.text:
+            yield f"{row.id}: white space around the text or a line break in it"
+
+
+def _duplicates(rows: Sequence[Row]) -> Iterator[str]:
+    for name, count in Counter(row.id for row in rows).items():
+        if count > 1:
+            yield f"{name}: the id stands {count} times"
+    first: dict[str, str] = {}
+    for row in rows:
+        other = first.setdefault(normalise(row.text), row.id)
+        if other != row.id:
+            yield f"{row.id}: the same text as {other}"
+
+
+def _pairs(rows: Sequence[Row]) -> Iterator[str]:
+    sizes = Counter(row.pair for row in rows if row.pair)
+    for row in rows:
+        if (row.kind == "contrast") != (row.pair is not None and sizes[row.pair] == 2):
+            yield f"{row.id}: contrast texts come in pairs, ids ending in a and b, and only they do"
+
+
+def _leaks(rows: Sequence[Row]) -> Iterator[str]:
+    seen: dict[int, Row] = {}
+    for row, group in zip(rows, groups(rows).tolist(), strict=True):
+        other = seen.setdefault(group, row)
+        if other.split != row.split:
+            yield f"{row.id} ({row.split}) is much the same as {other.id} ({other.split})"
+
+
+def main() -> int:
+    """Check the file named on the command line, or the project's own corpus."""
+    path = Path(sys.argv[1]) if len(sys.argv) > 1 else CORPUS_FILE
+    found = problems(read_corpus(path))
+    print("\n".join(found) if found else f"{path.name}: nothing wrong")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

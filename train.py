@@ -1,0 +1,98 @@
+"""Train the severity model: corpus -> encoder -> classifier -> evaluation -> BentoML model store.
+
+Makes two models in the store, `severity-encoder` and `severity-classifier`, and writes the
+evaluation on the held-back texts to `reports/`. Takes one to two minutes on two cores.
+Same corpus, code and package versions: same predictions.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+import evaluation
+from corpus import CORPUS_FILE, Row, corpus_hash, read_corpus
+from corpus.validation import groups, problems
+from model_store.classifier import SeverityClassifier
+from model_store.encoder import Encoder
+from model_store.severity import SeverityModel, embed_texts
+from model_store.store import KNOWN_TEXTS, code_version, save_models
+
+SEED = 20
+REPORTS = Path(__file__).parent / "reports"
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    rows = read_corpus(arguments.corpus)
+    if found := problems(rows):
+        raise SystemExit("\n".join(found))
+    train = [row for row in rows if row.split == "train"]
+    test = [row for row in rows if row.split == "test"]
+    print(f"{len(train)} texts to train on, {len(test)} held back")
+
+    encoder = Encoder.from_pretrained(arguments.encoder) if arguments.encoder else Encoder.default()
+    classifier = fit_classifier(encoder, train)
+    model = SeverityModel(encoder, classifier)
+
+    predicted = np.concatenate([model.levels(part) for part in in_parts(test, "evaluating")])
+    report = evaluation.evaluate(test, predicted)
+    write_report(report, train, test, predicted)
+
+    encoder_tag, classifier_tag = save_models(
+        encoder,
+        classifier,
+        {
+            "classifier": classifier.name,
+            "embedding_model": encoder.name,
+            "hyper_parameters": classifier.hyper_parameters,
+            "metrics": {target: report[target]["all"] for target in ("depression", "anxiety")},
+            "known_answers": [[s.depression, s.anxiety] for s in model.score(KNOWN_TEXTS)],
+            "corpus_sha256": corpus_hash(arguments.corpus),
+            "code_version": code_version(),
+        },
+    )
+    print(f"saved {encoder_tag} and {classifier_tag}")
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", type=Path, default=CORPUS_FILE, help="a CSV file in the corpus format")
+    parser.add_argument("--encoder", help="a Hugging Face id or a local folder instead of the bundled encoder")
+    return parser.parse_args()
+
+
+def fit_classifier(encoder: Encoder, train: Sequence[Row]) -> SeverityClassifier:
+    """Embed `train` (every text as one piece: its first window) and fit the classifier on it."""
+    parts = []
+    for texts in in_parts(train, "embedding"):
+        embeddings, owners = embed_texts(encoder, texts)
+        parts.append(embeddings[np.unique(owners, return_index=True)[1]])
+    print("choosing hyper-parameters by grouped cross-validation")
+    return SeverityClassifier.fit(np.concatenate(parts), evaluation.levels_of(train), groups(train), SEED)
+
+
+def in_parts(rows: Sequence[Row], label: str, size: int = 64) -> "tqdm[list[str]]":
+    """The texts of `rows` in order, `size` at a time, behind a progress bar."""
+    parts = [[row.text for row in rows[start : start + size]] for start in range(0, len(rows), size)]
+    return tqdm(parts, desc=label, unit="batch")
+
+
+def write_report(
+    report: dict[str, object], train: Sequence[Row], test: Sequence[Row], predicted: evaluation.Levels
+) -> None:
+    """Print the table, and write it with all figures and the confusion matrices to `reports/`."""
+    REPORTS.mkdir(exist_ok=True)
+    reports = {"encoder + svm-rbf": report, **evaluation.baselines(train, test)}
+    text = evaluation.table(reports)
+    print(text)
+    (REPORTS / "evaluation.md").write_text(text + "\n", encoding="utf-8")
+    (REPORTS / "evaluation.json").write_text(json.dumps(reports, indent=2), encoding="utf-8")
+    evaluation.plot_confusion(evaluation.levels_of(test), predicted, REPORTS / "confusion.png")
+
+
+if __name__ == "__main__":
+    main()
