@@ -1,0 +1,111 @@
+"""Every error that a caller can meet.
+
+ContractError                        status and kind of one row of the contract
+├── InvalidJSONError            400
+├── FieldError                  400  ValidationError
+├── NotFoundError               404
+├── MethodNotAllowedError       405  sets Allow
+├── RequestTimeoutError         504
+├── PayloadTooLargeError        413
+├── UnsupportedMediaTypeError   415
+├── InternalError               500
+└── UnavailableError            503  sets Retry-After
+
+Messages are built from what the service knows, never from what the caller sent.
+"""
+
+from collections.abc import Mapping
+
+RETRY_AFTER_SECONDS = 1
+
+
+class ContractError(Exception):
+    """An answer of 400 or above: ``{"error": kind, "message": message}``."""
+
+    status: int
+    kind: str
+
+    def __init__(self, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.headers = dict(headers or {})
+
+
+class InvalidJSONError(ContractError):
+    """The body is not one JSON object."""
+
+    status, kind = 400, "InvalidJSON"
+
+    def __init__(self) -> None:
+        super().__init__("The body is not a JSON object in UTF-8")
+
+
+class FieldError(ContractError):
+    """A field is missing or wrong; the message names it."""
+
+    status, kind = 400, "ValidationError"
+
+
+class NotFoundError(ContractError):
+    """No such path."""
+
+    status, kind = 404, "NotFound"
+
+    def __init__(self) -> None:
+        super().__init__("There is nothing at this path; see / for the endpoints")
+
+
+class MethodNotAllowedError(ContractError):
+    """The path exists, but not with this method."""
+
+    status, kind = 405, "MethodNotAllowed"
+
+    def __init__(self, allowed: str) -> None:
+        super().__init__(f"This path answers only to {allowed}", {"Allow": allowed})
+
+
+class PayloadTooLargeError(ContractError):
+    """The body is over the limit."""
+
+    status, kind = 413, "PayloadTooLarge"
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(f"The body is larger than {limit_bytes} bytes")
+
+
+class UnsupportedMediaTypeError(ContractError):
+    """The body does not say that it is JSON in UTF-8."""
+
+    status, kind = 415, "UnsupportedMediaType"
+
+    def __init__(self) -> None:
+        super().__init__("The header Content-Type must be application/json, in UTF-8")
+
+
+class InternalError(ContractError):
+    """Our fault."""
+
+    status, kind = 500, "InternalServerError"
+
+    def __init__(self) -> None:
+        super().__init__("Something went wrong on our side; the request was not at fault")
+
+
+class UnavailableError(ContractError):
+    """Starting, overloaded or shutting down."""
+
+    status, kind = 503, "ServiceUnavailable"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The service cannot answer right now; try again shortly", {"Retry-After": str(RETRY_AFTER_SECONDS)}
+        )
+
+
+class RequestTimeoutError(ContractError):
+    """Not answered in time."""
+
+    status, kind = 504, "Timeout"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"The request was not answered within {seconds:g} seconds")

@@ -1,0 +1,168 @@
+"""Everything of the contract that happens before and after an endpoint, as one ASGI layer.
+
+BentoML answers errors in shapes of its own and takes any content type for JSON. This layer
+admits only requests that the contract allows, hands the endpoint nothing but validated
+fields, and gives every error the one shape.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping
+
+from pydantic import BaseModel
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api import errors
+from api.schemas import (
+    AlertsRequest,
+    Body,
+    PredictRequest,
+    PredictWithAlertsRequest,
+    parse_json_object,
+    validate_fields,
+)
+
+MAX_BODY_BYTES = 1024 * 1024
+SCHEMAS: dict[str, type[Body]] = {
+    "/predict": PredictRequest,
+    "/alerts": AlertsRequest,
+    "/predict-with-alerts": PredictWithAlertsRequest,
+}
+# The rest of what the service shows: ours, then BentoML's own probes, page and client schema.
+_READ_ONLY = {"/health", "/docs.json", "/", "/schema.json", "/livez", "/readyz", "/healthz"}
+_ASSETS = "/static_content/"
+
+logger = logging.getLogger(__name__)
+
+
+class ContractMiddleware:
+    """Wraps the BentoML application.
+
+    Args:
+        timeout_seconds: how long reading and answering one request may take.
+    """
+
+    def __init__(self, app: ASGIApp, timeout_seconds: float) -> None:
+        self.app, self.timeout_seconds = app, timeout_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        answer = _Answer(send, scope["path"])
+        try:
+            await self._answer(scope, receive, answer)
+        except _ClientLeftError:
+            return
+        except errors.ContractError as error:
+            await answer.fail(error)
+        except Exception as error:
+            # The type alone: a message or a traceback could repeat what was submitted.
+            logger.error("Unexpected %s while answering %s", type(error).__name__, scope["method"])
+            await answer.fail(errors.InternalError())
+
+    async def _answer(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
+        try:
+            async with asyncio.timeout(self.timeout_seconds) as deadline:
+                _check_route(scope["path"], scope["method"])
+                if schema := SCHEMAS.get(scope["path"]):
+                    _check_media_type(scope)
+                    fields = parse_json_object(await _read_body(scope, receive))
+                    receive = _replay(validate_fields(schema, fields), receive)
+                await self.app(scope, receive, answer.send)
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            raise errors.RequestTimeoutError(self.timeout_seconds) from None
+        if answer.refused is not None:
+            raise answer.refused
+
+
+class _ClientLeftError(Exception):
+    """The client closed the connection before the end of its body."""
+
+
+class _Answer:
+    """Passes an answer through, except one of 400 or above, which it keeps as a contract error."""
+
+    def __init__(self, send: Send, path: str) -> None:
+        self._send, self._path = send, path
+        self._started = False
+        self.refused: errors.ContractError | None = None
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] >= 400:
+            self.refused = _error_of_status(message["status"], self._path)
+        if self.refused is None:
+            self._started = True
+            await self._send(message)
+
+    async def fail(self, error: errors.ContractError) -> None:
+        """Send `error`, unless an answer is already on its way and cannot be taken back."""
+        if self._started:
+            return
+        body = json.dumps({"error": error.kind, "message": error.message}).encode("utf-8")
+        headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **error.headers}
+        await self._send({"type": "http.response.start", "status": error.status, "headers": _encoded(headers)})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+def _error_of_status(status: int, path: str) -> errors.ContractError | None:
+    """What an error made below this layer means, once the request itself was admitted."""
+    if (status, path) == (503, "/health"):
+        return None  # the one answer above 400 with a body of its own
+    if status == 404:
+        return errors.NotFoundError()
+    return errors.UnavailableError() if status in (429, 503) else errors.InternalError()
+
+
+def _encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+
+
+def _check_route(path: str, method: str) -> None:
+    if path in SCHEMAS:
+        allowed = ["POST"]
+    elif path in _READ_ONLY or path.startswith(_ASSETS):
+        allowed = ["GET", "HEAD"]
+    else:
+        raise errors.NotFoundError
+    if method not in allowed:
+        raise errors.MethodNotAllowedError(", ".join(allowed))
+
+
+def _check_media_type(scope: Scope) -> None:
+    values = [value.decode("latin-1") for name, value in scope["headers"] if name == b"content-type"]
+    media_type, *parameters = values[0].lower().split(";") if len(values) == 1 else [""]
+    stripped = {parameter.strip().replace('"', "") for parameter in parameters}
+    if media_type.strip() != "application/json" or not stripped <= {"charset=utf-8", ""}:
+        raise errors.UnsupportedMediaTypeError
+
+
+async def _read_body(scope: Scope, receive: Receive) -> bytes:
+    lengths = [value for name, value in scope["headers"] if name == b"content-length"]
+    if lengths and lengths[0].isdigit() and int(lengths[0]) > MAX_BODY_BYTES:
+        raise errors.PayloadTooLargeError(MAX_BODY_BYTES)
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _ClientLeftError
+        body += message.get("body", b"")
+        if len(body) > MAX_BODY_BYTES:
+            raise errors.PayloadTooLargeError(MAX_BODY_BYTES)
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def _replay(body: BaseModel, receive: Receive) -> Receive:
+    """A `receive` that gives the validated fields as the whole body, then what the client does next."""
+    pending: list[Message] = [
+        {"type": "http.request", "body": body.model_dump_json(exclude_unset=True).encode("utf-8"), "more_body": False}
+    ]
+
+    async def replayed() -> Message:
+        return pending.pop() if pending else await receive()
+
+    return replayed

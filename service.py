@@ -1,0 +1,162 @@
+"""The wiring: SeverityRunner holds the models, SeverityService the four endpoints."""
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+
+import bentoml
+import httpx
+from bentoml.models import BentoModel
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse
+from starlette.routing import Route
+
+from alerts import HistoryEntry, find_alerts
+from api import schemas
+from api.coalescing import Coalescer
+from api.errors import RETRY_AFTER_SECONDS
+from api.middleware import ContractMiddleware
+from api.openapi import DOCS_PAGE, openapi_document
+from model_store.store import CLASSIFIER_TAG, ENCODER_TAG, KNOWN_TEXTS, load_models, project_version
+
+SERVICE_NAME = "arabic-mood-severity"
+VERSION = project_version()
+REQUEST_TIMEOUT_SECONDS = float(os.environ.get("REQUEST_TIMEOUT_SECONDS", "30"))
+# BentoML's own time limit answers outside the contract; ours must always come first.
+TRAFFIC: dict[str, float] = {"timeout": REQUEST_TIMEOUT_SECONDS + 30}
+# BentoML's access log and metrics repeat every path that was asked for, known or not.
+QUIET = {"logging": {"access": {"enabled": False}}, "metrics": {"enabled": False}}
+MAX_BATCH = 32
+HEALTH_CHECK_SECONDS = 1.5
+HEALTH_KEPT_SECONDS = 1.0
+
+# depression, anxiety, language: a plain tuple crosses the process boundary most cheaply.
+Scored = tuple[int, int, str]
+
+
+@bentoml.service(name="SeverityRunner", traffic=TRAFFIC, **QUIET)
+class SeverityRunner:
+    """The model worker: scores a list of texts in one forward pass."""
+
+    encoder = BentoModel(f"{ENCODER_TAG}:latest")
+    classifier = BentoModel(f"{CLASSIFIER_TAG}:latest")
+
+    def __init__(self) -> None:
+        self.model = load_models(self.encoder, self.classifier)
+        self.model.score(KNOWN_TEXTS)  # the first forward pass is slow; let no caller wait for it
+
+    @bentoml.api
+    def score(self, texts: list[str]) -> list[Scored]:
+        """Depression level, anxiety level and language code of each text, in order."""
+        return [tuple(severity) for severity in self.model.score(texts)]
+
+
+mounted_app = Starlette()
+
+
+@bentoml.service(name="SeverityService", traffic=TRAFFIC, **QUIET)
+@bentoml.asgi_app(mounted_app, path="/")
+class SeverityService:
+    """The four endpoints. `GET /health` and the OpenAPI document are mounted below."""
+
+    runner = bentoml.depends(SeverityRunner)
+    classifier = BentoModel(f"{CLASSIFIER_TAG}:latest")
+
+    def __init__(self) -> None:
+        facts = self.classifier.info.metadata
+        self.embedding_model, self.classifier_name = str(facts["embedding_model"]), str(facts["classifier"])
+        self.known_answers = [tuple(levels) for levels in facts["known_answers"]]
+        self.coalescer: Coalescer[Scored] = Coalescer(self._score_batch, MAX_BATCH)
+        self.health_lock = asyncio.Lock()
+        self.healthy, self.checked_at = False, float("-inf")
+        self.was_ever_healthy = False
+
+    @bentoml.api(route="/predict", input_spec=schemas.PredictRequest)
+    async def predict(
+        self, text: str, participant_id: str | None = None, date: str | None = None
+    ) -> schemas.PredictionResponse:
+        """Severity of one text."""
+        return self._response(await self._score(text))
+
+    @bentoml.api(route="/alerts", input_spec=schemas.AlertsRequest)
+    async def alerts(
+        self, history: list[schemas.HistoryEntry], participant_id: str | None = None
+    ) -> schemas.AlertsResponse:
+        """Alerts over a history of scores."""
+        found = find_alerts([entry.for_alerts() for entry in history])
+        return schemas.AlertsResponse(participant_id=participant_id, alerts=[schemas.Alert.of(a) for a in found])
+
+    @bentoml.api(route="/predict-with-alerts", input_spec=schemas.PredictWithAlertsRequest)
+    async def predict_with_alerts(
+        self,
+        text: str,
+        participant_id: str | None = None,
+        date: str | None = None,
+        history: list[schemas.HistoryEntry] | None = None,
+    ) -> schemas.PredictionResponse:
+        """Severity of one text, and alerts over the history it continues."""
+        scored = await self._score(text)
+        entries = [entry.for_alerts() for entry in history or []]
+        return self._response(scored, [*entries, HistoryEntry(scored[0], scored[1], date)])
+
+    async def is_healthy(self) -> bool:
+        """Whether the known texts get their known answers from the runner; the finding is kept for a second."""
+        async with self.health_lock:
+            if time.monotonic() - self.checked_at > HEALTH_KEPT_SECONDS:
+                self.healthy, self.checked_at = await self._knows_answers(), time.monotonic()
+                self.was_ever_healthy |= self.healthy
+            return self.healthy
+
+    def _response(self, scored: Scored, history: Sequence[HistoryEntry] = ()) -> schemas.PredictionResponse:
+        depression, anxiety, language = scored
+        return schemas.PredictionResponse(
+            depression_score=depression,
+            anxiety_score=anxiety,
+            alerts=[schemas.Alert.of(alert) for alert in find_alerts(history)],
+            meta=schemas.Meta(embedding_model=self.embedding_model, classifier=self.classifier_name, language=language),
+        )
+
+    async def _score(self, text: str) -> Scored:
+        if not self.was_ever_healthy and not await self.is_healthy():
+            raise bentoml.exceptions.ServiceUnavailable("starting")
+        return await self.coalescer.score(text)
+
+    async def _score_batch(self, texts: list[str]) -> Sequence[Scored]:
+        try:
+            return await self.runner.to_async.score(texts=texts)
+        except httpx.TransportError:
+            raise bentoml.exceptions.ServiceUnavailable("the runner went away") from None
+
+    async def _knows_answers(self) -> bool:
+        try:
+            async with asyncio.timeout(HEALTH_CHECK_SECONDS):
+                answers = await asyncio.gather(*(self.coalescer.score(text) for text in KNOWN_TEXTS))
+        except (TimeoutError, bentoml.exceptions.BentoMLException):
+            return False
+        return [(depression, anxiety) for depression, anxiety, _ in answers] == self.known_answers
+
+
+async def health(_: Request) -> JSONResponse:
+    """200 when a prediction can be served now, else 503 with the same fields."""
+    healthy = await bentoml.get_current_service().is_healthy()
+    body = schemas.HealthResponse(status="ok" if healthy else "unavailable", service=SERVICE_NAME, version=VERSION)
+    headers = None if healthy else {"Retry-After": str(RETRY_AFTER_SECONDS)}
+    return JSONResponse(body.model_dump(), 200 if healthy else 503, headers)
+
+
+async def openapi(_: Request) -> JSONResponse:
+    """The published OpenAPI document, in the place of the one BentoML makes."""
+    return JSONResponse(openapi_document(VERSION))
+
+
+async def docs_page(_: Request) -> HTMLResponse:
+    """The OpenAPI document for people."""
+    return HTMLResponse(DOCS_PAGE)
+
+
+mounted_app.routes.extend([Route("/health", health), Route("/docs.json", openapi), Route("/", docs_page)])
+SeverityService.add_asgi_middleware(  # type: ignore[attr-defined]
+    ContractMiddleware, timeout_seconds=REQUEST_TIMEOUT_SECONDS
+)
