@@ -1,0 +1,42 @@
+# Everything runs in .venv, which is made when missing and renewed when a pin changes.
+SHELL := /bin/bash
+PYTHON ?= python3.11
+PORT ?= 3000
+PY := .venv/bin/python
+export BENTOML_DO_NOT_TRACK := True
+
+.DEFAULT_GOAL := help
+.PHONY: help serve train test check build clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+
+serve: .venv/installed  ## serve on http://127.0.0.1:$PORT (3000); the first time, install and train
+	@$(PY) -m model_store.store || $(PY) train.py
+	@exec $(PY) -m bentoml serve service:SeverityService --host 127.0.0.1 --port $(PORT)
+
+train: .venv/installed  ## train and save both models to the BentoML store, whatever it holds
+	$(PY) train.py
+
+test: .venv/installed  ## run the whole suite
+	$(PY) -m pytest
+
+check: .venv/installed  ## format, lint and type-check
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy .
+
+build: .venv/installed  ## build the Bento; prints its tag and size
+	@$(PY) -m model_store.store || $(PY) train.py
+	@tag=$$($(PY) -m bentoml build --output tag | sed -n 's/^__tag__://p') && test -n "$$tag" && \
+	echo "$$tag  $$(du -sh "$$($(PY) -m bentoml get "$$tag" --output path)" | cut -f1)"
+
+clean:  ## remove the environment, reports and caches; the BentoML store stays
+	rm -rf .venv reports .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/installed: requirements.txt requirements-dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo "Python 3.11 is needed; name one with make PYTHON=..."; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(PY) -m pip install --disable-pip-version-check --progress-bar on -r requirements-dev.txt
+	@touch $@
