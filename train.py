@@ -25,8 +25,8 @@ SEED = 20
 REPORTS = Path(__file__).parent / "reports"
 
 
-def main() -> None:
-    arguments = parse_arguments()
+def main(command_line: Sequence[str] | None = None) -> None:
+    arguments = parse_arguments(command_line)
     rows = read_corpus(arguments.corpus)
     if found := problems(rows):
         raise SystemExit("\n".join(found))
@@ -40,7 +40,7 @@ def main() -> None:
 
     predicted = np.concatenate([model.levels(part) for part in in_parts(test, "evaluating")])
     report = evaluation.evaluate(test, predicted)
-    write_report(report, train, test, predicted)
+    write_report(arguments.reports, report, train, test, predicted)
 
     encoder_tag, classifier_tag = save_models(
         encoder,
@@ -58,11 +58,12 @@ def main() -> None:
     print(f"saved {encoder_tag} and {classifier_tag}")
 
 
-def parse_arguments() -> argparse.Namespace:
+def parse_arguments(command_line: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=Path, default=CORPUS_FILE, help="a CSV file in the corpus format")
     parser.add_argument("--encoder", help="a Hugging Face id or a local folder instead of the bundled encoder")
-    return parser.parse_args()
+    parser.add_argument("--reports", type=Path, default=REPORTS, help="where the evaluation is written")
+    return parser.parse_args(command_line)
 
 
 def fit_classifier(encoder: Encoder, train: Sequence[Row]) -> SeverityClassifier:
@@ -82,16 +83,16 @@ def in_parts(rows: Sequence[Row], label: str, size: int = 64) -> "tqdm[list[str]
 
 
 def write_report(
-    report: dict[str, object], train: Sequence[Row], test: Sequence[Row], predicted: evaluation.Levels
+    folder: Path, report: dict[str, object], train: Sequence[Row], test: Sequence[Row], predicted: evaluation.Levels
 ) -> None:
-    """Print the table, and write it with all figures and the confusion matrices to `reports/`."""
-    REPORTS.mkdir(exist_ok=True)
+    """Print the table, and write it with all figures and the confusion matrices to `folder`."""
+    folder.mkdir(exist_ok=True)
     reports = {"encoder + svm-rbf": report, **evaluation.baselines(train, test)}
     text = evaluation.table(reports)
     print(text)
-    (REPORTS / "evaluation.md").write_text(text + "\n", encoding="utf-8")
-    (REPORTS / "evaluation.json").write_text(json.dumps(reports, indent=2), encoding="utf-8")
-    evaluation.plot_confusion(evaluation.levels_of(test), predicted, REPORTS / "confusion.png")
+    (folder / "evaluation.md").write_text(text + "\n", encoding="utf-8")
+    (folder / "evaluation.json").write_text(json.dumps(reports, indent=2), encoding="utf-8")
+    evaluation.plot_confusion(evaluation.levels_of(test), predicted, folder / "confusion.png")
 
 
 if __name__ == "__main__":

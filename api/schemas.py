@@ -49,14 +49,24 @@ def _readable(value: str) -> str:
     return value
 
 
-Level = Annotated[int, Field(ge=0, le=3, description="Severity: 0 none, 1 mild, 2 moderate, 3 severe")]
+# JSON Schema cannot tell 1.0 from 1; listing the levels at least shows which spelling is meant.
+Level = Annotated[
+    int,
+    Field(
+        ge=0,
+        le=3,
+        description="Severity: 0 none, 1 mild, 2 moderate, 3 severe; a JSON integer, never 1.0",
+        json_schema_extra={"enum": [0, 1, 2, 3]},
+    ),
+]
 Text = Annotated[
     str,
     Field(
         min_length=1,
         max_length=MAX_TEXT,
-        description="Arabic text to analyse, with at least one letter or digit; long texts are read to their end",
+        description="Arabic text, with at least one letter (tatweel is none) or digit; read to its end, however long",
         examples=["تعبان من الشغل بس الحمد لله"],
+        json_schema_extra={"pattern": r"[\p{L}\p{N}]"},
     ),
     AfterValidator(_readable),
 ]

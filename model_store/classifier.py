@@ -1,5 +1,6 @@
 """The baseline classifier: one support vector machine with RBF kernel per target, on embeddings."""
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -92,6 +93,8 @@ class SeverityClassifier:
         path = folder / CLASSIFIER_FILE
         if not path.is_file():
             raise FileNotFoundError(f"no {CLASSIFIER_FILE} in the stored model; train again")
+        if not zipfile.is_zipfile(path):
+            raise UntrustedModelError(f"{CLASSIFIER_FILE} is not in the skops format")
         if refused := set(skops.io.get_untrusted_types(file=path)) - ALLOWED_TYPES:
             raise UntrustedModelError(f"{CLASSIFIER_FILE} holds types that are not allowed: {sorted(refused)}")
         pipelines = skops.io.load(path, trusted=sorted(ALLOWED_TYPES))

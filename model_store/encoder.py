@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import transformers
 from numpy.typing import NDArray
 from transformers import AutoModel, AutoTokenizer
 
@@ -35,7 +36,8 @@ class Encoder:
 
     def __init__(self, name: str, model: Any, tokenizer: Any) -> None:
         self.name = name
-        self.model = model.eval()
+        # The store keeps float16; rounding before anything is learned makes served vectors the learned ones.
+        self.model = model.eval().half().float()
         self.tokenizer = tokenizer
         self.prefix: list[int] = self._ids("query:") if "e5" in name.lower().split("/")[-1] else []
         head, *tail = tokenizer("").input_ids
@@ -54,14 +56,16 @@ class Encoder:
 
         Raises OSError when nothing is found there.
         """
+        # Its report of a pooling head that nobody uses, and a progress bar, would only clutter the log.
+        transformers.logging.set_verbosity_error()
+        transformers.logging.disable_progress_bar()
         tokenizer = AutoTokenizer.from_pretrained(name_or_folder, use_fast=True)
         model = AutoModel.from_pretrained(name_or_folder, dtype=torch.float32)
-        return cls(
-            name or Path(name_or_folder).name if Path(name_or_folder).exists() else name_or_folder, model, tokenizer
-        )
+        found_name = Path(name_or_folder).name if Path(name_or_folder).is_dir() else name_or_folder
+        return cls(name or found_name, model, tokenizer)
 
     def save(self, folder: Path) -> None:
-        """Write model (float16 safetensors: half the size, cosine above 0.9999) and tokenizer to `folder`."""
+        """Write model (safetensors, float16) and tokenizer to `folder`."""
         self.model.half().save_pretrained(folder)
         self.model.float()
         self.tokenizer.save_pretrained(folder)

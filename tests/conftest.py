@@ -1,0 +1,132 @@
+"""What tests share: a BentoML store of their own, one small training, one real server."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+# Before anything imports bentoml: tests never touch the user's own store.
+_HOME = tempfile.mkdtemp(prefix="severity-tests-")
+os.environ |= {"BENTOML_HOME": _HOME, "BENTOML_DO_NOT_TRACK": "True", "HF_HUB_OFFLINE": "1"}
+
+import httpx
+import pytest
+from hypothesis import settings
+
+from corpus import VARIETIES, Row, read_corpus, write_corpus
+
+ROOT = Path(__file__).parents[1]
+START_SECONDS = 90
+
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.load_profile("repeatable")
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(_HOME, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Server:
+    """A served process: where it listens, what it logs, and how it died or did not."""
+
+    url: str
+    log: Path
+    process: subprocess.Popen[bytes]
+    statuses_while_starting: set[int]
+
+
+@contextmanager
+def serving(
+    target: str, log: Path, *, folder: Path = ROOT, python: str = sys.executable, **env: str
+) -> Iterator[Server]:
+    """Run `bentoml serve target` until its `/health` is 200; stop it, and all of its processes, at the end."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [python, "-m", "bentoml", "serve", target, "--host", "127.0.0.1", "--port", str(port)]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=output, stderr=output, env={**os.environ, **env}, start_new_session=True
+        )
+        try:
+            url = f"http://127.0.0.1:{port}"
+            yield Server(url, log, process, _wait_until_healthy(url, process, log))
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(timeout=20)
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+
+
+def _wait_until_healthy(url: str, process: subprocess.Popen[bytes], log: Path) -> set[int]:
+    statuses: set[int] = set()
+    give_up = time.monotonic() + START_SECONDS
+    while time.monotonic() < give_up and process.poll() is None:
+        with suppress(httpx.TransportError):
+            statuses.add(httpx.get(f"{url}/health", timeout=5).status_code)
+        if 200 in statuses:
+            return statuses
+        time.sleep(0.1)
+    raise AssertionError(f"the server did not become healthy; its log:\n{log.read_text(encoding='utf-8')}")
+
+
+@pytest.fixture(scope="session")
+def corpus_slice() -> list[Row]:
+    """Some 400 real rows: of each variety 45 to train on and 20 held back, spread over the file."""
+    rows = read_corpus()
+    chosen = []
+    for variety in VARIETIES:
+        for split, wanted in (("train", 45), ("test", 20)):
+            of_both = [row for row in rows if (row.variety, row.split) == (variety, split) and row.pair is None]
+            chosen += of_both[:: max(1, len(of_both) // wanted)][:wanted]
+    return chosen
+
+
+@pytest.fixture(scope="session")
+def training(corpus_slice: list[Row], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of reports of one real training, whose models are now in the tests' store."""
+    import train
+
+    folder = tmp_path_factory.mktemp("training")
+    write_corpus(corpus_slice, folder / "slice.csv")
+    train.main(["--corpus", str(folder / "slice.csv"), "--reports", str(folder / "reports")])
+    return folder / "reports"
+
+
+@pytest.fixture(scope="session")
+def server(training: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The real service with the real encoder, from the clone."""
+    with serving("service:SeverityService", tmp_path_factory.mktemp("server") / "log") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def client(server: Server) -> Iterator[httpx.Client]:
+    """An HTTP client of the real service."""
+    with httpx.Client(base_url=server.url, timeout=40) as http:
+        yield http
+
+
+Post = Callable[..., httpx.Response]
+
+
+@pytest.fixture
+def post(client: httpx.Client) -> Post:
+    """Post `content` as JSON bytes, with any headers on top."""
+
+    def send(path: str, content: bytes, **headers: str) -> httpx.Response:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return client.post(path, content=content, headers={"content-type": "application/json", **named})
+
+    return send

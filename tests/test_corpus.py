@@ -1,0 +1,82 @@
+"""The corpus is sound, and the validator names what would make it unsound."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from corpus import SPLITS, VARIETIES, CorpusError, Row, read_corpus, write_corpus
+from corpus.validation import problems
+
+GOOD = Row("egy-1", "egy", "plain", "مش قادر أقوم من السرير بقالي أسبوع", 2, 0, "train")
+OTHER = Row("lev-1", "lev", "everyday", "رحنا عالسوق واشترينا خضرا وفواكه للعيد", 0, 0, "test")
+PAIR = [
+    replace(GOOD, id="egy-2a", kind="contrast", text="خايفة أنزل الشارع لوحدي كل يوم"),
+    replace(GOOD, id="egy-2b", kind="contrast", text="مبقتش خايفة أنزل الشارع لوحدي خلاص"),
+]
+
+
+def test_the_corpus_is_sound_and_as_large_as_its_card_says() -> None:
+    rows = read_corpus()
+    assert problems(rows) == []
+    for variety in VARIETIES:
+        of_variety = [row for row in rows if row.variety == variety]
+        assert len(of_variety) >= 400
+        pairs = Counter((row.depression, row.anxiety) for row in of_variety)
+        assert len(pairs) == 16
+        assert min(pairs.values()) >= 0.03 * len(of_variety)
+        assert sum(row.is_hard for row in of_variety) >= len(of_variety) / 3
+        assert {row.split for row in of_variety} == set(SPLITS)
+
+
+def test_a_sound_corpus_has_no_problems() -> None:
+    assert problems([GOOD, OTHER, *PAIR]) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "complaint"),
+    [
+        ([GOOD, replace(OTHER, id="egy-1")], "egy-1: the id stands 2 times"),
+        ([GOOD, replace(GOOD, id="egy-9")], "egy-9: the same text as egy-1"),
+        (
+            [GOOD, replace(GOOD, id="egy-9", text="مش قادر اقووووم من السرير بقالى اسبوع")],
+            "egy-9: the same text as egy-1",
+        ),
+        (
+            [GOOD, replace(GOOD, id="egy-9", text=GOOD.text + " كامل", split="test")],
+            "egy-9 (test) is much the same as egy-1",
+        ),
+        ([PAIR[0], replace(PAIR[1], split="test")], "egy-2b (test) is much the same as egy-2a (train)"),
+        ([PAIR[0]], "egy-2a: contrast texts come in pairs"),
+        ([replace(GOOD, kind="contrast")], "egy-1: contrast texts come in pairs"),
+        ([replace(GOOD, depression=4)], "egy-1: depression is not 0, 1, 2 or 3"),
+        ([replace(GOOD, variety="sud")], "egy-1: unknown variety"),
+        ([replace(GOOD, kind="odd")], "egy-1: unknown kind"),
+        ([replace(GOOD, split="dev")], "egy-1: unknown split"),
+        ([replace(GOOD, text="؟!")], "egy-1: no text"),
+        ([replace(GOOD, text=" كلام ")], "egy-1: white space"),
+    ],
+)
+def test_problems_are_named(rows: list[Row], complaint: str) -> None:
+    assert any(problem.startswith(complaint) for problem in problems(rows))
+
+
+def test_written_and_read_it_is_the_same(tmp_path: Path) -> None:
+    rows = [GOOD, replace(OTHER, text='قال "لا", ثم مشى')]
+    write_corpus(rows, tmp_path / "c.csv")
+    assert read_corpus(tmp_path / "c.csv") == rows
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("id,text\n", r"c\.csv: the header lacks variety"),
+        ("id,variety,kind,text,depression,anxiety,split\na,egy,plain,x,1\n", r"c\.csv line 2: not 7 columns"),
+        ("id,variety,kind,text,depression,anxiety,split\na,egy,plain,x,1,5,train\n", r"c\.csv line 2, anxiety"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "c.csv").write_text(content, encoding="utf-8")
+    with pytest.raises(CorpusError, match=message):
+        read_corpus(tmp_path / "c.csv")
