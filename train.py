@@ -34,9 +34,8 @@ def main(command_line: Sequence[str] | None = None) -> None:
     test = [row for row in rows if row.split == "test"]
     print(f"{len(train)} texts to train on, {len(test)} held back")
 
-    encoder = Encoder.from_pretrained(arguments.encoder) if arguments.encoder else Encoder.default()
-    classifier = fit_classifier(encoder, train)
-    model = SeverityModel(encoder, classifier)
+    model = train_model(train, arguments.encoder)
+    encoder, classifier = model.encoder, model.classifier
 
     predicted = np.concatenate([model.levels(part) for part in in_parts(test, "evaluating")])
     report = evaluation.evaluate(test, predicted)
@@ -66,14 +65,16 @@ def parse_arguments(command_line: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(command_line)
 
 
-def fit_classifier(encoder: Encoder, train: Sequence[Row]) -> SeverityClassifier:
-    """Embed `train` (every text as one piece: its first window) and fit the classifier on it."""
+def train_model(train: Sequence[Row], encoder_name: str | None = None) -> SeverityModel:
+    """Embed `train` (of every text its first window) and fit the classifier on the embeddings."""
+    encoder = Encoder.from_pretrained(encoder_name) if encoder_name else Encoder.default()
     parts = []
     for texts in in_parts(train, "embedding"):
         embeddings, owners = embed_texts(encoder, texts)
         parts.append(embeddings[np.unique(owners, return_index=True)[1]])
     print("choosing hyper-parameters by grouped cross-validation")
-    return SeverityClassifier.fit(np.concatenate(parts), evaluation.levels_of(train), groups(train), SEED)
+    levels = evaluation.levels_of(train)
+    return SeverityModel(encoder, SeverityClassifier.fit(np.concatenate(parts), levels, groups(train), SEED))
 
 
 def in_parts(rows: Sequence[Row], label: str, size: int = 64) -> "tqdm[list[str]]":

@@ -1,4 +1,4 @@
-"""What tests share: a BentoML store of their own, one small training, one real server."""
+"""What tests share: a BentoML store of their own, one training, one real server."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ import httpx
 import pytest
 from hypothesis import settings
 
-from corpus import VARIETIES, Row, read_corpus, write_corpus
+from corpus import VARIETIES, Row, read_corpus
 
 ROOT = Path(__file__).parents[1]
 START_SECONDS = 90
@@ -94,14 +94,13 @@ def corpus_slice() -> list[Row]:
 
 
 @pytest.fixture(scope="session")
-def training(corpus_slice: list[Row], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of reports of one real training, whose models are now in the tests' store."""
+def training(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of reports of the real training, whose models are now in the tests' store."""
     import train
 
-    folder = tmp_path_factory.mktemp("training")
-    write_corpus(corpus_slice, folder / "slice.csv")
-    train.main(["--corpus", str(folder / "slice.csv"), "--reports", str(folder / "reports")])
-    return folder / "reports"
+    folder = tmp_path_factory.mktemp("reports")
+    train.main(["--reports", str(folder)])
+    return folder
 
 
 @pytest.fixture(scope="session")
