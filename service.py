@@ -1,6 +1,7 @@
 """The wiring: SeverityRunner holds the models, SeverityService the four endpoints."""
 
 import asyncio
+import logging
 import os
 import time
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from starlette.routing import Route
 
 from alerts import HistoryEntry, find_alerts
 from api import schemas
-from api.coalescing import Coalescer
+from api.coalescing import Coalescer, QueueFullError
 from api.errors import RETRY_AFTER_SECONDS
 from api.middleware import ContractMiddleware
 from api.openapi import DOCS_PAGE, openapi_document
@@ -28,9 +29,20 @@ REQUEST_TIMEOUT_SECONDS = float(os.environ.get("REQUEST_TIMEOUT_SECONDS", "30"))
 TRAFFIC: dict[str, float] = {"timeout": REQUEST_TIMEOUT_SECONDS + 30}
 # BentoML's access log and metrics repeat every path that was asked for, known or not.
 QUIET = {"logging": {"access": {"enabled": False}}, "metrics": {"enabled": False}}
-MAX_BATCH = 32
 HEALTH_CHECK_SECONDS = 1.5
 HEALTH_KEPT_SECONDS = 1.0
+
+
+def without_traceback(record: logging.LogRecord) -> bool:
+    """Keep what failed, drop how: a traceback shows file paths, and its message could repeat a text."""
+    if record.exc_info and record.exc_info[0]:
+        record.msg += f" ({record.exc_info[0].__name__})"
+        record.exc_info = None
+    return True
+
+
+# BentoML logs every exception of an endpoint here, in this process and in the runner's.
+logging.getLogger("bentoml._internal.server.http_app").addFilter(without_traceback)
 
 # depression, anxiety, language: a plain tuple crosses the process boundary most cheaply.
 Scored = tuple[int, int, str]
@@ -68,7 +80,7 @@ class SeverityService:
         facts = self.classifier.info.metadata
         self.embedding_model, self.classifier_name = str(facts["embedding_model"]), str(facts["classifier"])
         self.known_answers = [tuple(levels) for levels in facts["known_answers"]]
-        self.coalescer: Coalescer[Scored] = Coalescer(self._score_batch, MAX_BATCH)
+        self.coalescer: Coalescer[Scored] = Coalescer(self._score_batch)
         self.health_lock = asyncio.Lock()
         self.healthy, self.checked_at = False, float("-inf")
         self.was_ever_healthy = False
@@ -121,7 +133,10 @@ class SeverityService:
     async def _score(self, text: str) -> Scored:
         if not self.was_ever_healthy and not await self.is_healthy():
             raise bentoml.exceptions.ServiceUnavailable("starting")
-        return await self.coalescer.score(text)
+        try:
+            return await self.coalescer.score(text)
+        except QueueFullError:
+            raise bentoml.exceptions.ServiceUnavailable("overloaded") from None
 
     async def _score_batch(self, texts: list[str]) -> Sequence[Scored]:
         try:
@@ -132,7 +147,7 @@ class SeverityService:
     async def _knows_answers(self) -> bool:
         try:
             async with asyncio.timeout(HEALTH_CHECK_SECONDS):
-                answers = await asyncio.gather(*(self.coalescer.score(text) for text in KNOWN_TEXTS))
+                answers = await asyncio.gather(*(self.coalescer.score(text, first=True) for text in KNOWN_TEXTS))
         except (TimeoutError, bentoml.exceptions.BentoMLException):
             return False
         return [(depression, anxiety) for depression, anxiety, _ in answers] == self.known_answers

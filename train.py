@@ -30,6 +30,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
     rows = read_corpus(arguments.corpus)
     if found := problems(rows):
         raise SystemExit("\n".join(found))
+    arguments.reports.mkdir(parents=True, exist_ok=True)
     train = [row for row in rows if row.split == "train"]
     test = [row for row in rows if row.split == "test"]
     print(f"{len(train)} texts to train on, {len(test)} held back")
@@ -52,6 +53,11 @@ def main(command_line: Sequence[str] | None = None) -> None:
             "known_answers": [[s.depression, s.anxiety] for s in model.score(KNOWN_TEXTS)],
             "corpus_sha256": corpus_hash(arguments.corpus),
             "code_version": code_version(),
+            "licences": {
+                "code": "Apache-2.0",
+                "corpus": "CC-BY-4.0" if arguments.corpus == CORPUS_FILE else "unknown",
+                "encoder": "unknown" if arguments.encoder else "MIT",
+            },
         },
     )
     print(f"saved {encoder_tag} and {classifier_tag}")
@@ -87,7 +93,6 @@ def write_report(
     folder: Path, report: dict[str, object], train: Sequence[Row], test: Sequence[Row], predicted: evaluation.Levels
 ) -> None:
     """Print the table, and write it with all figures and the confusion matrices to `folder`."""
-    folder.mkdir(exist_ok=True)
     reports = {"encoder + svm-rbf": report, **evaluation.baselines(train, test)}
     text = evaluation.table(reports)
     print(text)

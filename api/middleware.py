@@ -30,8 +30,8 @@ SCHEMAS: dict[str, type[Body]] = {
     "/predict-with-alerts": PredictWithAlertsRequest,
 }
 # The rest of what the service shows: ours, then BentoML's own probes, page and client schema.
-_READ_ONLY = {"/health", "/docs.json", "/", "/schema.json", "/livez", "/readyz", "/healthz"}
-_ASSETS = "/static_content/"
+_ASSETS = {"/static_content/swagger-ui.css", "/static_content/swagger-ui-bundle.js"}
+_READ_ONLY = {"/health", "/docs.json", "/", "/schema.json", "/livez", "/readyz", "/healthz", *_ASSETS}
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +47,9 @@ class ContractMiddleware:
         self.app, self.timeout_seconds = app, timeout_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await _refuse_websocket(scope, send)
+            return
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -68,7 +71,7 @@ class ContractMiddleware:
                     _check_media_type(scope)
                     fields = parse_json_object(await _read_body(scope, receive))
                     receive = _replay(validate_fields(schema, fields), receive)
-                await self.app(scope, receive, answer.send)
+                await self.app(_without_range(scope), receive, answer.send)
         except TimeoutError:
             if not deadline.expired():
                 raise
@@ -96,10 +99,27 @@ class _Answer:
         """Send `error`, unless an answer is already on its way and cannot be taken back."""
         if self._started:
             return
-        body = json.dumps({"error": error.kind, "message": error.message}).encode("utf-8")
-        headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **error.headers}
-        await self._send({"type": "http.response.start", "status": error.status, "headers": _encoded(headers)})
-        await self._send({"type": "http.response.body", "body": body})
+        await _send_error(error, self._send, "http.response")
+
+
+async def _send_error(error: errors.ContractError, send: Send, message_type: str) -> None:
+    body = json.dumps({"error": error.kind, "message": error.message}).encode("utf-8")
+    headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **error.headers}
+    await send({"type": f"{message_type}.start", "status": error.status, "headers": _encoded(headers)})
+    await send({"type": f"{message_type}.body", "body": body})
+
+
+async def _refuse_websocket(scope: Scope, send: Send) -> None:
+    """No path speaks WebSocket; where the server can, say so in the contract's words."""
+    if "websocket.http.response" in scope.get("extensions", {}):
+        await _send_error(errors.NotFoundError(), send, "websocket.http.response")
+    else:
+        await send({"type": "websocket.close", "code": 1000})
+
+
+def _without_range(scope: Scope) -> Scope:
+    """Answers are whole: a part of a page would bring statuses that the contract does not know."""
+    return {**scope, "headers": [header for header in scope["headers"] if header[0] != b"range"]}
 
 
 def _error_of_status(status: int, path: str) -> errors.ContractError | None:
@@ -118,7 +138,7 @@ def _encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
 def _check_route(path: str, method: str) -> None:
     if path in SCHEMAS:
         allowed = ["POST"]
-    elif path in _READ_ONLY or path.startswith(_ASSETS):
+    elif path in _READ_ONLY:
         allowed = ["GET", "HEAD"]
     else:
         raise errors.NotFoundError

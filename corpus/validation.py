@@ -48,6 +48,8 @@ def groups(rows: Sequence[Row]) -> NDArray[np.int64]:
 
 def problems(rows: Sequence[Row]) -> list[str]:
     """Every reason not to train on `rows`, one sentence each; empty when there is none."""
+    if empty := [split for split in SPLITS if not any(row.split == split for row in rows)]:
+        return [f"no text has the split {split}" for split in empty]
     return [*_bad_values(rows), *_duplicates(rows), *_pairs(rows), *_leaks(rows)]
 
 

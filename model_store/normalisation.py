@@ -9,6 +9,7 @@ import unicodedata
 
 # Harakat, superscript alef, Quranic marks and the combining hamzas and maddas.
 _DIACRITICS = re.compile("[\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed]")
+_HONORIFICS = re.compile("[\ufdfa\ufdfb]")
 _TATWEEL = "\u0640"
 _ALEF_FORMS = re.compile("[\u0622\u0623\u0625\u0671-\u0673\u0675]")
 # Letters of Persian, Urdu and Maghrebi keyboards that stand for an Arabic letter.
@@ -34,8 +35,11 @@ _ARABIC_MARKS = str.maketrans({"\u060c": ",", "\u061b": ";", "\u061f": "?", "\u0
 
 
 def fold_compatibility_forms(text: str) -> str:
-    """Presentation forms, ligatures and full-width letters become plain ones (Unicode NFKC)."""
-    return unicodedata.normalize("NFKC", text)
+    """Presentation forms, ligatures and full-width letters become plain ones (Unicode NFKC).
+
+    The two honorific ligatures go: written out they are 18 and 8 characters that say nothing of a mood.
+    """
+    return unicodedata.normalize("NFKC", _HONORIFICS.sub(" ", text))
 
 
 def drop_invisible_characters(text: str) -> str:

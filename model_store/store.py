@@ -15,7 +15,6 @@ CLASSIFIER_TAG = "severity-classifier"
 _ROOT = Path(__file__).parents[1]
 _MODULE = "model_store.store"
 _PACKAGES = ("torch", "transformers", "tokenizers", "scikit-learn", "skops", "numpy")
-LICENCES = {"code": "Apache-2.0", "corpus": "CC-BY-4.0", "encoder": "MIT"}
 
 # `/health` scores these; what the model answered right after training is kept with it.
 KNOWN_TEXTS = ("اليوم طبخنا الرز وتفرجنا على المباراة", "لم أعد أريد أن أستيقظ أبدا")
@@ -28,32 +27,43 @@ def project_version() -> str:
 
 
 def code_version() -> str:
-    """Project version and a hash of everything that shapes a trained model: code and corpus."""
+    """Project version and a hash of everything that shapes a trained model: code, corpus and pins."""
     digest = hashlib.sha256()
-    sources = [_ROOT / "train.py", _ROOT / "corpus" / "corpus.csv", *sorted((_ROOT / "model_store").glob("*.py"))]
+    sources = [_ROOT / name for name in ("train.py", "evaluation.py", "requirements.txt", "requirements-dev.txt")]
+    sources += [
+        _ROOT / "corpus" / "corpus.csv",
+        *sorted(_ROOT.glob("corpus/*.py")),
+        *sorted(_ROOT.glob("model_store/*.py")),
+    ]
     for path in sources:
         digest.update(path.name.encode("utf-8") + b"\0" + path.read_bytes())
     return f"{project_version()}+{digest.hexdigest()[:12]}"
 
 
 def has_model_of(version: str) -> bool:
-    """Whether the store's newest classifier was trained by code of `version`."""
+    """Whether the store's newest two models belong together and were trained by code of `version`."""
     try:
-        return bool(bentoml.models.get(CLASSIFIER_TAG).info.metadata.get("code_version") == version)
+        encoder, facts = bentoml.models.get(ENCODER_TAG), bentoml.models.get(CLASSIFIER_TAG).info.metadata
     except bentoml.exceptions.NotFound:
         return False
+    return (facts.get("code_version"), facts.get("encoder_tag")) == (version, str(encoder.tag))
 
 
 def save_models(encoder: Any, classifier: Any, metadata: Mapping[str, Any]) -> tuple[str, str]:
     """Save an `Encoder` and a `SeverityClassifier`; returns their tags.
 
-    `metadata` is kept with the classifier, beside package versions, licences and the encoder's tag.
+    `metadata`, which holds the `licences` of code, corpus and encoder, is kept with the classifier,
+    beside package versions and the encoder's tag.
     """
     versions = {name: package_version(name) for name in _PACKAGES}
-    encoder_facts = {"encoder": encoder.name, "dimensions": encoder.dimensions, "licence": LICENCES["encoder"]}
+    encoder_facts = {
+        "encoder": encoder.name,
+        "dimensions": encoder.dimensions,
+        "licence": metadata["licences"]["encoder"],
+    }
     with _create(ENCODER_TAG, "transformers", versions, encoder_facts) as stored_encoder:
         encoder.save(Path(stored_encoder.path))
-    facts = {**metadata, "packages": versions, "licences": LICENCES, "encoder_tag": str(stored_encoder.tag)}
+    facts = {**metadata, "packages": versions, "encoder_tag": str(stored_encoder.tag)}
     with _create(CLASSIFIER_TAG, "scikit-learn", versions, facts) as stored_classifier:
         classifier.save(Path(stored_classifier.path))
     return str(stored_encoder.tag), str(stored_classifier.tag)

@@ -42,6 +42,7 @@ class Server:
     log: Path
     process: subprocess.Popen[bytes]
     statuses_while_starting: set[int]
+    predictions_while_starting: set[int]
 
 
 @contextmanager
@@ -59,7 +60,7 @@ def serving(
         )
         try:
             url = f"http://127.0.0.1:{port}"
-            yield Server(url, log, process, _wait_until_healthy(url, process, log))
+            yield Server(url, log, process, *_wait_until_healthy(url, process, log))
         finally:
             process.send_signal(signal.SIGTERM)
             try:
@@ -69,14 +70,19 @@ def serving(
                     os.killpg(process.pid, signal.SIGKILL)
 
 
-def _wait_until_healthy(url: str, process: subprocess.Popen[bytes], log: Path) -> set[int]:
+def _wait_until_healthy(url: str, process: subprocess.Popen[bytes], log: Path) -> tuple[set[int], set[int]]:
+    """Statuses of `/health` up to the first 200, and of `/predict` before it."""
     statuses: set[int] = set()
+    predictions: set[int] = set()
     give_up = time.monotonic() + START_SECONDS
     while time.monotonic() < give_up and process.poll() is None:
         with suppress(httpx.TransportError):
             statuses.add(httpx.get(f"{url}/health", timeout=5).status_code)
         if 200 in statuses:
-            return statuses
+            return statuses, predictions
+        if 503 in statuses and not predictions:
+            with suppress(httpx.TransportError):
+                predictions.add(httpx.post(f"{url}/predict", json={"text": "x"}, timeout=5).status_code)
         time.sleep(0.1)
     raise AssertionError(f"the server did not become healthy; its log:\n{log.read_text(encoding='utf-8')}")
 

@@ -30,6 +30,11 @@ def test_the_corpus_is_sound_and_as_large_as_its_card_says() -> None:
         assert {row.split for row in of_variety} == set(SPLITS)
 
 
+def test_a_corpus_needs_both_splits() -> None:
+    assert problems([GOOD]) == ["no text has the split test"]
+    assert problems([]) == ["no text has the split train", "no text has the split test"]
+
+
 def test_a_sound_corpus_has_no_problems() -> None:
     assert problems([GOOD, OTHER, *PAIR]) == []
 
@@ -59,7 +64,11 @@ def test_a_sound_corpus_has_no_problems() -> None:
     ],
 )
 def test_problems_are_named(rows: list[Row], complaint: str) -> None:
-    assert any(problem.startswith(complaint) for problem in problems(rows))
+    fillers = [
+        replace(GOOD, id="f-1", text="شريت خبز من الفرن"),
+        replace(OTHER, id="f-2", text="الجو حار والطريق زحمة"),
+    ]
+    assert any(problem.startswith(complaint) for problem in problems([*rows, *fillers]))
 
 
 def test_written_and_read_it_is_the_same(tmp_path: Path) -> None:

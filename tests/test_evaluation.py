@@ -31,8 +31,8 @@ def test_subsets_and_pairs() -> None:
     rows = [
         Row("egy-1a", "egy", "contrast", "x", 0, 0, "test"),
         Row("egy-1b", "egy", "contrast", "y", 3, 0, "test"),
-        Row("lev-2a", "lev", "contrast", "z", 1, 1, "test"),
-        Row("lev-2b", "lev", "contrast", "w", 1, 2, "test"),
+        Row("lev-2a", "lev", "contrast", "z", 1, 2, "test"),
+        Row("lev-2b", "lev", "contrast", "w", 1, 1, "test"),
         Row("lev-3", "lev", "plain", "v", 2, 2, "test"),
     ]
     predicted = np.array([[0, 0], [3, 0], [1, 1], [1, 1], [2, 2]])

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from api.coalescing import Coalescer
+from api import coalescing
+from api.coalescing import Coalescer, QueueFullError
 
 
 class Runner:
@@ -20,13 +21,15 @@ class Runner:
         await self.gate.wait()
         if "bad" in texts:
             raise ValueError("bad")
-        return [text.upper() for text in texts]
+        return [text.upper() for text in texts if text != "lost"]
 
 
-def test_texts_that_arrive_during_a_call_leave_together_in_order() -> None:
+def test_texts_that_arrive_during_a_call_leave_together_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coalescing, "MAX_BATCH", 3)
+
     async def scenario() -> None:
         runner = Runner()
-        coalescer = Coalescer(runner.score, max_batch=3)
+        coalescer = Coalescer(runner.score)
         first = asyncio.create_task(coalescer.score("a"))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -40,11 +43,13 @@ def test_texts_that_arrive_during_a_call_leave_together_in_order() -> None:
     asyncio.run(scenario())
 
 
-def test_a_failed_call_fails_its_texts_and_no_others() -> None:
+def test_a_failed_call_fails_its_texts_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coalescing, "MAX_BATCH", 1)
+
     async def scenario() -> None:
         runner = Runner()
         runner.gate.set()
-        coalescer = Coalescer(runner.score, max_batch=1)
+        coalescer = Coalescer(runner.score)
         bad, good = await asyncio.gather(coalescer.score("bad"), coalescer.score("good"), return_exceptions=True)
         assert isinstance(bad, ValueError)
         assert good == "GOOD"
@@ -55,7 +60,7 @@ def test_a_failed_call_fails_its_texts_and_no_others() -> None:
 def test_a_text_given_up_while_waiting_is_not_sent() -> None:
     async def scenario() -> None:
         runner = Runner()
-        coalescer = Coalescer(runner.score, max_batch=8)
+        coalescer = Coalescer(runner.score)
         first = asyncio.create_task(coalescer.score("a"))
         await asyncio.sleep(0)
         with pytest.raises(TimeoutError):
@@ -65,5 +70,45 @@ def test_a_text_given_up_while_waiting_is_not_sent() -> None:
         runner.gate.set()
         assert list(await asyncio.gather(first, last)) == ["A", "C"]
         assert runner.calls == [["a"], ["c"]]
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_lost_by_the_runner_fails_its_call_and_the_next_goes_on() -> None:
+    async def scenario() -> None:
+        runner = Runner()
+        coalescer = Coalescer(runner.score)
+        first = asyncio.create_task(coalescer.score("a"))
+        await asyncio.sleep(0)
+        lost = [asyncio.create_task(coalescer.score(text)) for text in ("b", "lost")]
+        await asyncio.sleep(0)
+        runner.gate.set()
+        assert await first == "A"
+        found = await asyncio.gather(*lost, return_exceptions=True)
+        assert [type(answer) for answer in found] == [RuntimeError, RuntimeError]
+        assert await coalescer.score("c") == "C"
+
+    asyncio.run(scenario())
+
+
+def test_long_texts_share_no_call_the_first_overtakes_and_a_full_queue_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coalescing, "MAX_BATCH_CHARACTERS", 10)
+    monkeypatch.setattr(coalescing, "MAX_WAITING", 3)
+
+    async def scenario() -> None:
+        runner = Runner()
+        coalescer = Coalescer(runner.score)
+        tasks = [asyncio.create_task(coalescer.score("a"))]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        tasks += [asyncio.create_task(coalescer.score(text)) for text in ("b" * 30, "c" * 6, "d" * 6)]
+        await asyncio.sleep(0)
+        with pytest.raises(QueueFullError):
+            await coalescer.score("e")
+        tasks.append(asyncio.create_task(coalescer.score("probe", first=True)))
+        await asyncio.sleep(0)
+        runner.gate.set()
+        await asyncio.gather(*tasks)
+        assert runner.calls == [["a"], ["probe"], ["b" * 30], ["c" * 6], ["d" * 6]]
 
     asyncio.run(scenario())

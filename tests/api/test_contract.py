@@ -265,7 +265,7 @@ def test_a_new_text_is_not_older_than_its_history(client: httpx.Client) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/nothing", "/predict/", "/PREDICT", "/metrics", "/predict%2F", "/static_content/../service.py"],
+    ["/nothing", "/predict/", "/PREDICT", "/metrics", "/predict%2F", "/static_content/marked.min.js"],
 )
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 def test_no_such_path(client: httpx.Client, method: str, path: str) -> None:
@@ -310,11 +310,12 @@ def test_what_is_wrong_first_is_said_first(post: Post, client: httpx.Client) -> 
     assert_error(post("/predict", b'{"text": 1, "x": NaN}'), 400, "InvalidJSON")
 
 
-def raw_exchange(server: Server, request: bytes) -> bytes:
+def raw_exchange(server: Server, request: bytes, *, leave: bool = False) -> bytes:
     address = urlsplit(server.url)
     with socket.create_connection((address.hostname, address.port), timeout=10) as connection:
         connection.sendall(request)
-        connection.shutdown(socket.SHUT_WR)
+        if leave:
+            connection.shutdown(socket.SHUT_WR)
         return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
@@ -331,7 +332,27 @@ def test_two_content_types(server: Server) -> None:
     assert b" 415 " in answer.split(b"\r\n")[0]
 
 
+@pytest.mark.parametrize("path", ["/static_content/../service.py", "/static_content/%2e%2e/service.py", "//predict"])
+def test_no_way_out_of_the_known_paths(server: Server, path: str) -> None:
+    answer = raw_exchange(server, f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    assert b" 404 " in answer.split(b"\r\n")[0]
+    assert b'"NotFound"' in answer
+
+
+def test_pages_come_whole(client: httpx.Client) -> None:
+    for path in ("/static_content/swagger-ui.css", "/static_content/swagger-ui-bundle.js", "/"):
+        assert client.get(path, headers={"range": "bytes=999999999-"}).status_code == 200
+
+
+def test_no_path_speaks_websocket(server: Server) -> None:
+    head = b"GET /predict HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    head += b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    answer = raw_exchange(server, head)
+    assert b" 404 " in answer.split(b"\r\n")[0]
+    assert b'"NotFound"' in answer
+
+
 def test_a_client_that_leaves_early_harms_nobody(server: Server, client: httpx.Client) -> None:
     head = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"
-    raw_exchange(server, head)
+    raw_exchange(server, head, leave=True)
     assert client.get("/health").status_code == 200

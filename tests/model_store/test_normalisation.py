@@ -33,6 +33,10 @@ from model_store.normalisation import has_content, is_invisible, normalise
         ("  a \t\n\u00a0 b  ", "a b"),
         ("\u0644\u0627\u061f\u061f\u061f!!!", "\u0644\u0627?!"),
         ("VERY Tired", "very tired"),
+        (
+            "\u0627\u0644\u0646\u0628\u064a \ufdfa \u0642\u0627\u0644",
+            "\u0627\u0644\u0646\u0628\u064a \u0642\u0627\u0644",
+        ),
     ],
 )
 def test_one_spelling(written: str, plain: str) -> None:
