@@ -114,6 +114,12 @@ def table(reports: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join([*lines, "", f"Contrast pairs with all four levels right: {', '.join(pairs)}."])
 
 
+def alarms(shares: Sequence[float]) -> str:
+    """A sentence on the everyday texts that were scored 2 or 3; `shares` in the order of `TARGETS`."""
+    listed = ", ".join(f"{target} {share:.1%}" for target, share in zip(TARGETS, shares, strict=True))
+    return f"Everyday texts of the stress set scored 2 or 3: {listed}."
+
+
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 

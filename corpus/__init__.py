@@ -1,6 +1,7 @@
 """The corpus: synthetic Arabic texts, each with two severity levels.
 
-`corpus.csv` holds it (UTF-8, one header line), `README.md` is its data card,
+`corpus.csv` holds it (UTF-8, one header line), `benign.csv` a stress set of everyday texts that
+must not alarm, never trained on, in the same format; `README.md` is the data card of both,
 `validation.py` says what a corpus must not be. The two texts of a contrast pair
 share an id but for its last letter, a or b.
 """
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 CORPUS_FILE = Path(__file__).parent / "corpus.csv"
+BENIGN_FILE = Path(__file__).parent / "benign.csv"
 VARIETIES = ("msa", "egy", "lev", "glf", "irq", "mgr")
 SPLITS = ("train", "test")
 # Direct texts; every other kind is a hard case, explained in the data card.

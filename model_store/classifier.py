@@ -15,8 +15,8 @@ from model_store import TARGETS
 CLASSIFIER_NAME = "svm-rbf"
 CLASSIFIER_FILE = "classifier.skops"
 LEVELS = (0, 1, 2, 3)
-_GRID = {"svc__C": [1.0, 3.0, 10.0], "svc__gamma": [0.0005, 0.001, 0.002]}
-_FOLDS = 5
+_GRID = {"svc__C": [3.0, 10.0], "svc__gamma": [0.002, 0.004]}
+_FOLDS = 4
 
 # All that a stored classifier may consist of; a file that holds anything else is not loaded.
 ALLOWED_TYPES = {

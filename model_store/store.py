@@ -31,7 +31,7 @@ def code_version() -> str:
     digest = hashlib.sha256()
     sources = [_ROOT / name for name in ("train.py", "evaluation.py", "requirements.txt", "requirements-dev.txt")]
     sources += [
-        _ROOT / "corpus" / "corpus.csv",
+        *sorted(_ROOT.glob("corpus/*.csv")),
         *sorted(_ROOT.glob("corpus/*.py")),
         *sorted(_ROOT.glob("model_store/*.py")),
     ]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corpus import SPLITS, VARIETIES, CorpusError, Row, read_corpus, write_corpus
+from corpus import BENIGN_FILE, SPLITS, VARIETIES, CorpusError, Row, read_corpus, write_corpus
 from corpus.validation import problems
 
 GOOD = Row("egy-1", "egy", "plain", "مش قادر أقوم من السرير بقالي أسبوع", 2, 0, "train")
@@ -22,12 +22,19 @@ def test_the_corpus_is_sound_and_as_large_as_its_card_says() -> None:
     assert problems(rows) == []
     for variety in VARIETIES:
         of_variety = [row for row in rows if row.variety == variety]
-        assert len(of_variety) >= 400
+        assert len(of_variety) >= 800
         pairs = Counter((row.depression, row.anxiety) for row in of_variety)
         assert len(pairs) == 16
         assert min(pairs.values()) >= 0.03 * len(of_variety)
         assert sum(row.is_hard for row in of_variety) >= len(of_variety) / 3
         assert {row.split for row in of_variety} == set(SPLITS)
+
+
+def test_the_stress_set_is_apart_from_the_corpus() -> None:
+    benign = read_corpus(BENIGN_FILE)
+    assert len(benign) >= 300
+    assert {(row.kind, row.depression, row.anxiety) for row in benign} == {("everyday", 0, 0)}
+    assert problems([*(replace(row, split="train") for row in read_corpus()), *benign]) == []
 
 
 def test_a_corpus_needs_both_splits() -> None:
