@@ -29,7 +29,7 @@ check: .venv/installed  ## format, lint and type-check
 build: .venv/installed  ## build the Bento; prints its tag and size
 	@$(PY) -m model_store.store || $(PY) train.py
 	@tag=$$($(PY) -m bentoml build --output tag | sed -n 's/^__tag__://p') && test -n "$$tag" && \
-	echo "$$tag  $$(du -sh "$$($(PY) -m bentoml get "$$tag" --output path)" | cut -f1)"
+	echo "$$tag" && $(PY) -m bentoml list "$$tag"
 
 clean:  ## remove the environment, reports and caches; the BentoML store stays
 	rm -rf .venv reports .mypy_cache .ruff_cache .pytest_cache .hypothesis

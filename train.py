@@ -90,7 +90,7 @@ def predict(model: SeverityModel, rows: Sequence[Row], label: str) -> evaluation
     return np.concatenate([model.levels(texts) for texts in in_parts(rows, label)])
 
 
-def in_parts(rows: Sequence[Row], label: str, size: int = 64) -> "tqdm[list[str]]":
+def in_parts(rows: Sequence[Row], label: str, size: int = 256) -> "tqdm[list[str]]":
     """The texts of `rows` in order, `size` at a time, behind a progress bar."""
     parts = [[row.text for row in rows[start : start + size]] for start in range(0, len(rows), size)]
     return tqdm(parts, desc=label, unit="batch")
