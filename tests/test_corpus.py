@@ -3,10 +3,12 @@
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from corpus import BENIGN_FILE, SPLITS, VARIETIES, CorpusError, Row, read_corpus, write_corpus
+from corpus.shortcuts import blind_kappa, softener_shares, telling_grams
 from corpus.validation import problems
 
 GOOD = Row("egy-1", "egy", "plain", "مش قادر أقوم من السرير بقالي أسبوع", 2, 0, "train")
@@ -20,6 +22,8 @@ PAIR = [
 def test_the_corpus_is_sound_and_as_large_as_its_card_says() -> None:
     rows = read_corpus()
     assert problems(rows) == []
+    card = (BENIGN_FILE.parent / "README.md").read_text(encoding="utf-8")
+    assert f"{len(rows):,} texts in `corpus.csv`" in card
     for variety in VARIETIES:
         of_variety = [row for row in rows if row.variety == variety]
         assert len(of_variety) >= 800
@@ -35,6 +39,19 @@ def test_the_stress_set_is_apart_from_the_corpus() -> None:
     assert len(benign) >= 300
     assert {(row.kind, row.depression, row.anxiety) for row in benign} == {("everyday", 0, 0)}
     assert problems([*(replace(row, split="train") for row in read_corpus()), *benign]) == []
+
+
+def test_shortcuts_are_found() -> None:
+    words = {0: "شمس", 1: "غيم", 2: "مطر", 3: "رعد"}
+    random = Random(0)
+    rows = []
+    for n in range(200):
+        padding = " ".join(str(random.randrange(10**6)) for _ in range(10 * (n % 4)))
+        rows.append(replace(GOOD, id=f"egy-{n}", text=f"{words[n % 4]} {padding} {n}", depression=n % 4))
+    assert telling_grams(rows, "depression", "word", (1, 1))[3][0] == "رعد"
+    assert blind_kappa(rows, "depression") > 0.9
+    softened = [replace(row, text="تعبت شويّة، عادي") if row.depression == 1 else row for row in rows]
+    assert softener_shares(softened, "depression") == [0, 1, 0, 0]
 
 
 def test_a_corpus_needs_both_splits() -> None:
@@ -62,11 +79,9 @@ def test_a_sound_corpus_has_no_problems() -> None:
         ([PAIR[0], replace(PAIR[1], split="test")], "egy-2b (test) is much the same as egy-2a (train)"),
         ([PAIR[0]], "egy-2a: contrast texts come in pairs"),
         ([replace(GOOD, kind="contrast")], "egy-1: contrast texts come in pairs"),
-        ([replace(GOOD, depression=4)], "egy-1: depression is not 0, 1, 2 or 3"),
         ([replace(GOOD, variety="sud")], "egy-1: unknown variety"),
         ([replace(GOOD, kind="odd")], "egy-1: unknown kind"),
         ([replace(GOOD, split="dev")], "egy-1: unknown split"),
-        ([replace(GOOD, text="؟!")], "egy-1: no text"),
         ([replace(GOOD, text=" كلام ")], "egy-1: white space"),
     ],
 )
@@ -84,15 +99,32 @@ def test_written_and_read_it_is_the_same(tmp_path: Path) -> None:
     assert read_corpus(tmp_path / "c.csv") == rows
 
 
+HEADER = "id,variety,kind,text,depression,anxiety,split\n"
+
+
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "complaints"),
     [
-        ("id,text\n", r"c\.csv: the header lacks variety"),
-        ("id,variety,kind,text,depression,anxiety,split\na,egy,plain,x,1\n", r"c\.csv line 2: not 7 columns"),
-        ("id,variety,kind,text,depression,anxiety,split\na,egy,plain,x,1,5,train\n", r"c\.csv line 2, anxiety"),
+        ("id,text\n", ["c.csv: the header lacks variety, kind, depression, anxiety, split"]),
+        (
+            HEADER + "a,egy,plain,x,1\na,egy,plain,x,1,5,train\na,egy,plain,x,1,1,train\na,egy,plain,؟!,1,1,train\n",
+            [
+                "c.csv line 2: not as many columns as the header",
+                "c.csv line 3, anxiety: a level is 0, 1, 2 or 3",
+                "c.csv line 5, text: a text has a letter or digit and at most 20,000 characters",
+            ],
+        ),
+        (HEADER + 'a,egy,plain,"x', ["c.csv line 2: not CSV in UTF-8; nothing below it was read"]),
     ],
 )
-def test_a_bad_line_is_named(tmp_path: Path, content: str, message: str) -> None:
+def test_every_bad_line_is_named(tmp_path: Path, content: str, complaints: list[str]) -> None:
     (tmp_path / "c.csv").write_text(content, encoding="utf-8")
-    with pytest.raises(CorpusError, match=message):
+    with pytest.raises(CorpusError) as error:
         read_corpus(tmp_path / "c.csv")
+    assert str(error.value).splitlines() == complaints
+
+
+def test_columns_that_are_not_needed_may_be_absent(tmp_path: Path) -> None:
+    (tmp_path / "c.csv").write_text("anxiety,text,depression\n1,تمام,0\n", encoding="utf-8-sig")
+    (row,) = read_corpus(tmp_path / "c.csv", needed=("text", "depression", "anxiety"))
+    assert row == Row("line 2", "", "", "تمام", 0, 1, "")
