@@ -6,7 +6,7 @@ PY := .venv/bin/python
 export BENTOML_DO_NOT_TRACK := True
 
 .DEFAULT_GOAL := help
-.PHONY: help serve train test check build clean
+.PHONY: help serve train evaluate test check build clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
@@ -17,6 +17,10 @@ serve: .venv/installed  ## serve on http://127.0.0.1:$PORT (3000); the first tim
 
 train: .venv/installed  ## train and save both models to the BentoML store, whatever it holds
 	$(PY) train.py
+
+evaluate: .venv/installed  ## score DATA=file.csv, or the test part, with the served model
+	@$(PY) -m model_store.store || $(PY) train.py
+	@$(PY) evaluate.py $(DATA)
 
 test: .venv/installed  ## run the whole suite
 	$(PY) -m pytest

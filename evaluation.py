@@ -1,4 +1,8 @@
-"""How good predicted levels are: figures beside baselines, as a table and as a picture."""
+"""How good predicted levels are: figures with their uncertainty, beside a baseline, as tables and pictures.
+
+All figures of one target follow from its 4x4 confusion matrix (rows the true levels, columns the predicted),
+so that a bootstrap over texts is a resampling of matrices.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,9 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.dummy import DummyClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.metrics import accuracy_score, cohen_kappa_score, confusion_matrix, f1_score, mean_absolute_error
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
@@ -17,7 +19,11 @@ from model_store import TARGETS
 from model_store.normalisation import normalise
 
 LEVEL_NAMES = ("0 none", "1 mild", "2 moderate", "3 severe")
+RESAMPLES = 1000
 Levels = NDArray[np.int64]
+Confusions = NDArray[np.float64]
+# What is reported with a 95 % interval.
+UNCERTAIN = ("qwk", "severe_seen", "false_alarm")
 
 
 def levels_of(rows: Sequence[Row]) -> Levels:
@@ -25,32 +31,60 @@ def levels_of(rows: Sequence[Row]) -> Levels:
     return np.array([[row.depression, row.anxiety] for row in rows], dtype=np.int64).reshape(-1, 2)
 
 
-def quadratic_weighted_kappa(truth: Levels, predicted: Levels) -> float:
+def confusion(truth: Levels, predicted: Levels) -> Confusions:
+    """Counts of each true and predicted level, shape (..., 4, 4), from levels of shape (..., texts)."""
+    cells = truth * 4 + predicted
+    counts = [np.bincount(row, minlength=16) for row in cells.reshape(-1, cells.shape[-1])]
+    return np.array(counts, dtype=np.float64).reshape(*cells.shape[:-1], 4, 4)
+
+
+def quadratic_weighted_kappa(confusions: Confusions) -> NDArray[np.float64]:
     """Cohen's kappa with quadratic weights (Cohen 1968) over the levels 0..3; 1 where nothing can differ."""
-    if len(set(truth.tolist()) | set(predicted.tolist())) < 2:
-        return 1.0
-    return float(cohen_kappa_score(truth, predicted, weights="quadratic", labels=[0, 1, 2, 3]))
+    weights = np.subtract.outer(np.arange(4), np.arange(4)) ** 2
+    by_chance = confusions.sum(-1)[..., :, None] * confusions.sum(-2)[..., None, :]
+    expected = (weights * by_chance).sum((-1, -2)) / np.maximum(confusions.sum((-1, -2)), 1)
+    observed = (weights * confusions).sum((-1, -2))
+    return np.where(expected > 0, 1 - observed / np.where(expected > 0, expected, 1), 1.0)
+
+
+def measures(confusions: Confusions) -> dict[str, NDArray[np.float64]]:
+    """All figures of one target, each of the shape of `confusions` less its last two axes; NaN where undefined.
+
+    Keys: `qwk`, `mae`, `macro_f1`, `accuracy`, `recall_0` .. `recall_3`, `severe_seen` (true 3 scored 2 or 3)
+    and `false_alarm` (true 0 scored 2 or 3).
+    """
+    total = confusions.sum((-1, -2))
+    right = np.diagonal(confusions, axis1=-2, axis2=-1)
+    true, found = confusions.sum(-1), confusions.sum(-2)
+    distance = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        recalls = right / true
+        return {
+            "qwk": quadratic_weighted_kappa(confusions),
+            "mae": (distance * confusions).sum((-1, -2)) / total,
+            "macro_f1": (2 * right / np.maximum(true + found, 1)).mean(-1),
+            "accuracy": right.sum(-1) / total,
+            **{f"recall_{level}": recalls[..., level] for level in range(4)},
+            "severe_seen": confusions[..., 3, 2:].sum(-1) / true[..., 3],
+            "false_alarm": confusions[..., 0, 2:].sum(-1) / true[..., 0],
+        }
 
 
 def figures(truth: Levels, predicted: Levels) -> dict[str, Any]:
-    """All figures of one target, from two int64 arrays of shape (texts,) with levels 0..3."""
-    recalls = [
-        float((predicted[truth == level] == level).mean()) if (truth == level).any() else None for level in range(4)
-    ]
-    return {
-        "texts": len(truth),
-        "qwk": quadratic_weighted_kappa(truth, predicted),
-        "mae": float(mean_absolute_error(truth, predicted)),
-        "macro_f1": float(f1_score(truth, predicted, average="macro", labels=[0, 1, 2, 3], zero_division=0)),
-        "accuracy": float(accuracy_score(truth, predicted)),
-        "recall": recalls,
-        "severe_seen": float((predicted[truth == 3] >= 2).mean()) if (truth == 3).any() else None,
-        "false_alarm": float((predicted[truth == 0] >= 2).mean()) if (truth == 0).any() else None,
-    }
+    """The `measures` of one target, from int64 arrays of shape (texts,), and their 95 % bootstrap intervals."""
+    drawn = np.random.default_rng(0).integers(len(truth), size=(RESAMPLES, len(truth)))
+    resampled = measures(confusion(truth[drawn], predicted[drawn]))
+    found = {name: _number(value) for name, value in measures(confusion(truth, predicted)).items()}
+    return {"texts": len(truth), **found, "intervals": {name: _interval(resampled[name]) for name in UNCERTAIN}}
 
 
-def evaluate(rows: Sequence[Row], predicted: Levels) -> dict[str, Any]:
-    """Figures of both targets over all rows, per variety and on the hard cases, and of contrast pairs."""
+def evaluate(
+    rows: Sequence[Row], predicted: Levels, probabilities: NDArray[np.float32] | None = None
+) -> dict[str, Any]:
+    """Figures of both targets over all rows, per variety and on the hard cases, and of contrast pairs.
+
+    With `probabilities`, of shape (len(rows), 2, 4), also the expected calibration error of each target.
+    """
     truth = levels_of(rows)
     subsets = {"all": np.ones(len(rows), dtype=bool), "hard": np.array([row.is_hard for row in rows])}
     subsets |= {variety: np.array([row.variety == variety for row in rows]) for variety in VARIETIES}
@@ -60,43 +94,53 @@ def evaluate(rows: Sequence[Row], predicted: Levels) -> dict[str, Any]:
         }
         for column, target in enumerate(TARGETS)
     }
-    report["contrast_pairs_right"] = _pairs_right(rows, (truth == predicted).all(axis=1))
+    report["contrast_pairs"] = _pairs_right(rows, (truth == predicted).all(axis=1))
+    if probabilities is not None:
+        report["calibration_error"] = {
+            target: calibration_error(truth[:, column], probabilities[:, column])
+            for column, target in enumerate(TARGETS)
+        }
     return report
 
 
-def _pairs_right(rows: Sequence[Row], right: NDArray[np.bool_]) -> float | None:
-    """Share of contrast pairs of which both texts have both levels right."""
+def calibration_error(truth: Levels, probabilities: NDArray[np.float32]) -> float:
+    """Expected calibration error (Guo et al. 2017) of the likeliest level: the mean gap between the probability
+    given to it and the share of times it is right, over ten bins of equal width weighed by their texts."""
+    confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == truth
+    bins = np.minimum((confidence * 10).astype(int), 9)
+    gaps = [abs(confidence[bins == b].mean() - right[bins == b].mean()) * (bins == b).mean() for b in set(bins)]
+    return float(sum(gaps))
+
+
+def _pairs_right(rows: Sequence[Row], right: NDArray[np.bool_]) -> dict[str, Any]:
+    """How many contrast pairs there are, and the share of which both texts have both levels right."""
     pairs: dict[str, bool] = {}
     for row, is_right in zip(rows, right.tolist(), strict=True):
         if row.pair is not None:
             pairs[row.pair] = pairs.get(row.pair, True) and is_right
-    return sum(pairs.values()) / len(pairs) if pairs else None
+    if not pairs:
+        return {"pairs": 0, "right": None, "interval": None}
+    outcomes = np.array(list(pairs.values()), dtype=np.float64)
+    drawn = np.random.default_rng(0).integers(len(outcomes), size=(RESAMPLES, len(outcomes)))
+    return {"pairs": len(pairs), "right": float(outcomes.mean()), "interval": _interval(outcomes[drawn].mean(axis=1))}
 
 
-def baselines(train: Sequence[Row], test: Sequence[Row]) -> dict[str, dict[str, Any]]:
-    """What a model must beat: character 2-5-grams with a linear SVM, and always the commonest level."""
-    models = {
-        "character n-grams": lambda: make_pipeline(
-            TfidfVectorizer(
-                analyzer="char_wb", ngram_range=(2, 5), min_df=2, sublinear_tf=True, preprocessor=normalise
-            ),
-            LinearSVC(C=1.0, random_state=0),
-        ),
-        "commonest level": lambda: DummyClassifier(strategy="most_frequent"),
-    }
+def baseline(train: Sequence[Row], test: Sequence[Row]) -> dict[str, Any]:
+    """What a model must beat: character 2-5-grams with a linear support vector machine."""
     texts, levels = [row.text for row in train], levels_of(train)
-    reports = {}
-    for name, make in models.items():
-        columns = [make().fit(texts, levels[:, column]).predict([row.text for row in test]) for column in range(2)]
-        reports[name] = evaluate(test, np.stack(columns, axis=1))
-    return reports
+    grams = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), min_df=2, sublinear_tf=True, preprocessor=normalise)
+    columns = [
+        make_pipeline(grams, LinearSVC(random_state=0)).fit(texts, levels[:, c]).predict([row.text for row in test])
+        for c in range(len(TARGETS))
+    ]
+    return evaluate(test, np.stack(columns, axis=1))
 
 
 def table(reports: Mapping[str, Mapping[str, Any]]) -> str:
-    """A Markdown table: one line per model, target and subset of the texts."""
+    """A Markdown table: of the first report a line for each target and subset, of others one for each target."""
     lines = [
-        "| model | target | texts | n | QWK | MAE | macro F1 | accuracy "
-        "| recall 0 / 1 / 2 / 3 | 3 seen as 2-3 | 0 seen as 2-3 |",
+        "| model | target | texts | n | QWK (95 %) | MAE | macro F1 | accuracy "
+        "| recall 0 / 1 / 2 / 3 | 3 seen as 2-3 (95 %) | 0 seen as 2-3 (95 %) |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for model, report in reports.items():
@@ -104,13 +148,16 @@ def table(reports: Mapping[str, Mapping[str, Any]]) -> str:
             for subset, f in report[target].items():
                 if subset != "all" and model != next(iter(reports)):
                     continue
-                recall = " / ".join(_share(value) for value in f["recall"])
+                recall = " / ".join(_share(f[f"recall_{level}"]) for level in range(4))
+                qwk, severe, alarm = (f"{_share(f[name], 3)} {_range(f['intervals'][name])}" for name in UNCERTAIN)
                 lines.append(
-                    f"| {model} | {target} | {subset} | {f['texts']} | {f['qwk']:.3f} | {f['mae']:.3f} "
-                    f"| {f['macro_f1']:.3f} | {f['accuracy']:.3f} "
-                    f"| {recall} | {_share(f['severe_seen'])} | {_share(f['false_alarm'])} |"
+                    f"| {model} | {target} | {subset} | {f['texts']} | {qwk} | {f['mae']:.3f} | {f['macro_f1']:.3f} "
+                    f"| {f['accuracy']:.3f} | {recall} | {severe} | {alarm} |"
                 )
-    pairs = [f"{model}: {_share(report['contrast_pairs_right'])}" for model, report in reports.items()]
+    pairs = [
+        f"{model}: {_share(report['contrast_pairs']['right'])} {_range(report['contrast_pairs']['interval'])}".strip()
+        for model, report in reports.items()
+    ]
     return "\n".join([*lines, "", f"Contrast pairs with all four levels right: {', '.join(pairs)}."])
 
 
@@ -120,33 +167,60 @@ def alarms(shares: Sequence[float]) -> str:
     return f"Everyday texts of the stress set scored 2 or 3: {listed}."
 
 
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+def _number(value: Any) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _interval(values: NDArray[np.float64]) -> list[float] | None:
+    return None if np.isnan(values).all() else np.nanpercentile(values, [2.5, 97.5]).round(4).tolist()
+
+
+def _share(value: float | None, digits: int = 2) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _range(interval: Sequence[float] | None) -> str:
+    return "" if interval is None else f"({interval[0]:.2f}-{interval[1]:.2f})"
 
 
 def plot_confusion(truth: Levels, predicted: Levels, path: Path) -> None:
     """Draw one confusion matrix per target to the PNG file `path`; rows are the true levels."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
+    pyplot = _pyplot()
     figure, axes = pyplot.subplots(1, 2, figsize=(10, 4.5), layout="constrained")
     for column, (axis, target) in enumerate(zip(axes, TARGETS, strict=True)):
-        counts = confusion_matrix(truth[:, column], predicted[:, column], labels=[0, 1, 2, 3])
+        counts = confusion(truth[:, column], predicted[:, column])
         shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
         axis.imshow(shares, cmap="Blues", vmin=0, vmax=1)
         for (i, j), count in np.ndenumerate(counts):
-            axis.text(
-                j,
-                i,
-                f"{count}\n{shares[i, j]:.0%}",
-                ha="center",
-                va="center",
-                color="white" if shares[i, j] > 0.5 else "black",
-            )
+            colour = "white" if shares[i, j] > 0.5 else "black"
+            axis.text(j, i, f"{count:.0f}\n{shares[i, j]:.0%}", ha="center", va="center", color=colour)
         axis.set(title=target, xlabel="predicted", ylabel="true", xticks=range(4), yticks=range(4))
         axis.set_xticklabels(LEVEL_NAMES)
         axis.set_yticklabels(LEVEL_NAMES)
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
+
+
+def plot_varieties(report: Mapping[str, Any], path: Path) -> None:
+    """Draw the kappa of every variety, with its 95 % interval, to the PNG file `path`."""
+    pyplot = _pyplot()
+    figure, axis = pyplot.subplots(figsize=(8, 4), layout="constrained")
+    subsets = [name for name in report[TARGETS[0]] if name != "all"]
+    for offset, target in zip((-0.2, 0.2), TARGETS, strict=True):
+        found = [report[target][name] for name in subsets]
+        heights = np.array([f["qwk"] for f in found])
+        ends = np.array([f["intervals"]["qwk"] for f in found]).T
+        axis.bar(np.arange(len(subsets)) + offset, heights, 0.4, label=target, yerr=np.abs(ends - heights), capsize=3)
+    axis.set(ylabel="quadratic weighted kappa", ylim=(0, 1), xticks=range(len(subsets)), xticklabels=subsets)
+    figure.legend(loc="outside upper center", ncols=2)
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+
+
+def _pyplot() -> Any:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot

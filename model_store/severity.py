@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from model_store.classifier import SeverityClassifier
-from model_store.encoder import Encoder
+from model_store.classifier import SeverityClassifier, decide
+from model_store.encoder import Encoder, Window
 from model_store.language import detect_language
 from model_store.normalisation import normalise
 
@@ -20,14 +20,11 @@ class Severity(NamedTuple):
     language: str
 
 
-def embed_texts(encoder: Encoder, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Embeddings of all windows of all texts, and for each window the number of its text.
+class Assessment(NamedTuple):
+    """Levels int64 (texts, 2) and probabilities float32 (texts, 2, 4), targets in the order of `TARGETS`."""
 
-    Shapes: float32 (windows, dimensions) and int64 (windows,); windows >= len(texts).
-    """
-    per_text = [encoder.windows(normalise(text)) for text in texts]
-    owners = np.repeat(np.arange(len(texts)), [len(windows) for windows in per_text])
-    return encoder.embed([window for windows in per_text for window in windows]), owners
+    levels: NDArray[np.int64]
+    probabilities: NDArray[np.float32]
 
 
 class SeverityModel:
@@ -36,21 +33,33 @@ class SeverityModel:
     def __init__(self, encoder: Encoder, classifier: SeverityClassifier) -> None:
         self.encoder, self.classifier = encoder, classifier
 
-    def levels(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Levels 0..3, int64 of shape (len(texts), 2): depression, anxiety.
+    def assess(self, texts: Sequence[str]) -> Assessment:
+        """Levels and probabilities of each text.
 
-        A text of several windows gets the highest level of any of them for each target,
+        Of a text of several windows counts, for each target, the window with the highest level,
         so that one severe passage is not thinned out by a long calm rest.
         """
-        embeddings, owners = embed_texts(self.encoder, texts)
-        levels = np.zeros((len(texts), 2), dtype=np.int64)
-        if len(texts):
-            np.maximum.at(levels, owners, self.classifier.predict(embeddings))
-        return levels
+        windows, owners = text_windows(self.encoder, texts)
+        probabilities = self.classifier.probabilities(windows, self.encoder.embed(windows))
+        levels = decide(probabilities)
+        # The last of each text's windows when sorted by text, then level, then certainty of that level.
+        certainty = np.take_along_axis(probabilities, levels[..., None], axis=-1)[..., 0]
+        counted = [np.lexsort((certainty[:, c], levels[:, c], owners)) for c in range(levels.shape[1])]
+        last = np.searchsorted(owners, np.arange(len(texts)), side="right") - 1
+        rows = np.stack([order[last] for order in counted], axis=1)
+        columns = np.arange(levels.shape[1])
+        return Assessment(levels[rows, columns], probabilities[rows, columns])
 
     def score(self, texts: Sequence[str]) -> list[Severity]:
         """One `Severity` per text, in order; an answer does not depend on its neighbours."""
         return [
             Severity(int(depression), int(anxiety), detect_language(text))
-            for text, (depression, anxiety) in zip(texts, self.levels(texts), strict=True)
+            for text, (depression, anxiety) in zip(texts, self.assess(texts).levels, strict=True)
         ]
+
+
+def text_windows(encoder: Encoder, texts: Sequence[str]) -> tuple[list[Window], NDArray[np.int64]]:
+    """The windows of all texts in order, and for each window the number of its text, int64 (windows,)."""
+    per_text = [encoder.windows(normalise(text)) for text in texts]
+    owners = np.repeat(np.arange(len(texts)), [len(windows) for windows in per_text])
+    return [window for windows in per_text for window in windows], owners

@@ -1,8 +1,9 @@
 """Saving both models to the BentoML model store, and bringing them back."""
 
 import hashlib
+import shutil
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ CLASSIFIER_TAG = "severity-classifier"
 
 _ROOT = Path(__file__).parents[1]
 _MODULE = "model_store.store"
-_PACKAGES = ("torch", "transformers", "tokenizers", "scikit-learn", "skops", "numpy")
+_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
 
 # `/health` scores these; what the model answered right after training is kept with it.
 KNOWN_TEXTS = ("اليوم طبخنا الرز وتفرجنا على المباراة", "لم أعد أريد أن أستيقظ أبدا")
@@ -29,7 +30,10 @@ def project_version() -> str:
 def code_version() -> str:
     """Project version and a hash of everything that shapes a trained model: code, corpus and pins."""
     digest = hashlib.sha256()
-    sources = [_ROOT / name for name in ("train.py", "evaluation.py", "requirements.txt", "requirements-dev.txt")]
+    sources = [
+        _ROOT / name
+        for name in ("train.py", "evaluation.py", "model_card.py", "requirements.txt", "requirements-dev.txt")
+    ]
     sources += [
         *sorted(_ROOT.glob("corpus/*.csv")),
         *sorted(_ROOT.glob("corpus/*.py")),
@@ -49,11 +53,13 @@ def has_model_of(version: str) -> bool:
     return (facts.get("code_version"), facts.get("encoder_tag")) == (version, str(encoder.tag))
 
 
-def save_models(encoder: Any, classifier: Any, metadata: Mapping[str, Any]) -> tuple[str, str]:
+def save_models(
+    encoder: Any, classifier: Any, metadata: Mapping[str, Any], card: Sequence[Path] = ()
+) -> tuple[str, str]:
     """Save an `Encoder` and a `SeverityClassifier`; returns their tags.
 
     `metadata`, which holds the `licences` of code, corpus and encoder, is kept with the classifier,
-    beside package versions and the encoder's tag.
+    beside package versions, the encoder's tag and copies of the files of the model `card`.
     """
     versions = {name: package_version(name) for name in _PACKAGES}
     encoder_facts = {
@@ -64,8 +70,10 @@ def save_models(encoder: Any, classifier: Any, metadata: Mapping[str, Any]) -> t
     with _create(ENCODER_TAG, "transformers", versions, encoder_facts) as stored_encoder:
         encoder.save(Path(stored_encoder.path))
     facts = {**metadata, "packages": versions, "encoder_tag": str(stored_encoder.tag)}
-    with _create(CLASSIFIER_TAG, "scikit-learn", versions, facts) as stored_classifier:
+    with _create(CLASSIFIER_TAG, "torch", versions, facts) as stored_classifier:
         classifier.save(Path(stored_classifier.path))
+        for file in card:
+            shutil.copy(file, stored_classifier.path)
     return str(stored_encoder.tag), str(stored_classifier.tag)
 
 
@@ -81,7 +89,7 @@ def load_models(stored_encoder: bentoml.Model, stored_classifier: bentoml.Model)
     expected = str(stored_classifier.info.metadata["encoder_tag"])
     if str(stored_encoder.tag) != expected:
         raise ValueError(f"{stored_classifier.tag} was trained on {expected}, not on {stored_encoder.tag}; train again")
-    encoder = Encoder.from_pretrained(stored_encoder.path, str(stored_encoder.info.metadata["encoder"]))
+    encoder = Encoder.load(Path(stored_encoder.path), str(stored_encoder.info.metadata["encoder"]))
     return SeverityModel(encoder, SeverityClassifier.load(Path(stored_classifier.path)))
 
 

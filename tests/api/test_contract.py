@@ -54,7 +54,7 @@ def test_prediction_has_exactly_the_fields_of_the_specification(client: httpx.Cl
     assert body["alerts"] == []
     assert body["meta"] == {
         "embedding_model": "intfloat/multilingual-e5-small",
-        "classifier": "svm-rbf",
+        "classifier": "subword-transformer",
         "language": "ar",
     }
 

@@ -1,0 +1,160 @@
+"""Fits the classifier to embedded texts. Only training imports this."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+from tqdm import tqdm
+
+from model_store import TARGETS
+from model_store.classifier import SeverityClassifier, SeverityNetwork, Shape, collate
+from model_store.encoder import Encoder, Window
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a classifier is trained; the defaults were chosen on a validation part of the training texts.
+
+    Attributes:
+        members: networks in the ensemble.
+        epochs: passes of each network over the texts.
+        learns_words: see `Shape`; without, the networks are a linear model on frozen vectors.
+        batch_texts: texts of one step.
+        rate_layer, rate_head, rate_subwords: highest learning rates of the parts.
+        dropout: share of values dropped in training.
+        kind_weight: weight of a side task, to tell a text's kind, which teaches the network why words mislead.
+        smoothing: share of each label spread over all levels, against too much certainty (Szegedy et al. 2016).
+    """
+
+    members: int = 2
+    epochs: int = 4
+    learns_words: bool = True
+    batch_texts: int = 32
+    rate_layer: float = 1e-3
+    rate_head: float = 2e-3
+    rate_subwords: float = 5e-3
+    dropout: float = 0.3
+    kind_weight: float = 0.3
+    smoothing: float = 0.1
+    weight_decay: float = 0.01
+    warm_up: float = 0.06
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What is learned from: windows, the vectors of their words, levels int64 (n, 2) and kinds as numbers (n,)."""
+
+    windows: Sequence[Window]
+    embedded: Sequence[NDArray[np.float32]]
+    levels: NDArray[np.int64]
+    kinds: NDArray[np.int64]
+
+
+def fit(encoder: Encoder, examples: Examples, recipe: Recipe, seed: int) -> SeverityClassifier:
+    """Train the ensemble behind a progress bar, on the device that the encoder is on.
+
+    The same examples, recipe, seed and machine give the same classifier.
+    """
+    shape = Shape(
+        dimensions=encoder.dimensions,
+        heads=encoder.model.config.num_attention_heads,
+        inner=encoder.model.config.intermediate_size,
+        members=recipe.members,
+        learns_words=recipe.learns_words,
+    )
+    steps = recipe.members * recipe.epochs * -(-len(examples.windows) // recipe.batch_texts)
+    with tqdm(total=steps, desc="training", unit="step") as progress:
+        trainings = [_Training(encoder, examples, recipe, shape, seed + n) for n in range(recipe.members)]
+        return SeverityClassifier(shape, [as_stored(training.run(progress)) for training in trainings])
+
+
+def as_stored(member: SeverityNetwork) -> SeverityNetwork:
+    """`member` on the CPU, rounded to float16 as the store keeps it, so that it answers the same there."""
+    return member.cpu().half().float()
+
+
+@dataclass(frozen=True)
+class _Training:
+    """The training of one member of the ensemble."""
+
+    encoder: Encoder
+    examples: Examples
+    recipe: Recipe
+    shape: Shape
+    seed: int
+
+    def run(self, progress: "tqdm[Any]") -> SeverityNetwork:
+        torch.manual_seed(self.seed)
+        random = np.random.default_rng(self.seed)
+        network = SeverityNetwork(self.shape)
+        if self.shape.learns_words and self.encoder.next_layer is not None:
+            network.layer.copy_from(self.encoder.next_layer)
+        kind_head = nn.Linear(self.shape.dimensions * len(TARGETS), int(self.examples.kinds.max()) + 1)
+        network.to(self.encoder.model.device).train()
+        kind_head.to(self.encoder.model.device)
+        lengths = [len(window.words) for window in self.examples.windows]
+        steps = self.recipe.epochs * -(-len(lengths) // self.recipe.batch_texts)
+        optimisers = _optimisers(network, kind_head, self.recipe, steps)
+        for _ in range(self.recipe.epochs):
+            for rows in _shuffled(lengths, self.recipe.batch_texts, random):
+                self.loss(network, kind_head, rows).backward()
+                dense = [p for p in network.parameters() if p.grad is not None and not p.grad.is_sparse]
+                nn.utils.clip_grad_norm_(dense, 1.0)
+                for optimiser, schedule in optimisers:
+                    optimiser.step()
+                    schedule.step()
+                    optimiser.zero_grad()
+                progress.update()
+        return network
+
+    def loss(self, network: SeverityNetwork, kind_head: nn.Module, rows: NDArray[np.int64]) -> Tensor:
+        """Cross-entropy of both targets' levels, and of the kind as the side task."""
+        device = self.encoder.model.device
+        windows = [self.examples.windows[row] for row in rows]
+        embedded = [self.examples.embedded[row] for row in rows]
+        levels = torch.from_numpy(self.examples.levels[rows]).to(device)
+        kinds = torch.from_numpy(self.examples.kinds[rows]).to(device)
+        pools = network.pool(collate(windows, embedded, self.shape.buckets).to(device), self.recipe.dropout)
+        smoothing = self.recipe.smoothing
+        of_levels = functional.cross_entropy(network(pools).flatten(0, 1), levels.flatten(), label_smoothing=smoothing)
+        of_kinds = functional.cross_entropy(kind_head(pools), kinds, label_smoothing=smoothing)
+        return len(TARGETS) * of_levels + self.recipe.kind_weight * of_kinds
+
+
+def _optimisers(
+    network: SeverityNetwork, kind_head: nn.Module, recipe: Recipe, steps: int
+) -> list[tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LambdaLR]]:
+    """AdamW for the dense weights, SparseAdam for the table of subwords; the rates rise shortly, then fall to zero."""
+    parts: dict[str, list[nn.Parameter]] = {"layer": [], "head": list(kind_head.parameters()), "subwords": []}
+    for name, parameter in network.named_parameters():
+        parts[name.split(".")[0] if name.startswith(("layer.", "subwords.")) else "head"].append(parameter)
+    warm_up = int(recipe.warm_up * steps) + 1
+
+    def share(step: int) -> float:
+        return min(1.0, (step + 1) / warm_up) * max(0.0, 1 - step / steps)
+
+    dense = [
+        {"params": parts["layer"], "lr": recipe.rate_layer},
+        {"params": parts["head"], "lr": recipe.rate_head},
+    ]
+    optimisers: list[torch.optim.Optimizer] = [
+        torch.optim.AdamW([group for group in dense if group["params"]], weight_decay=recipe.weight_decay)
+    ]
+    if parts["subwords"]:
+        optimisers.append(torch.optim.SparseAdam(parts["subwords"], lr=recipe.rate_subwords))
+    return [(optimiser, torch.optim.lr_scheduler.LambdaLR(optimiser, share)) for optimiser in optimisers]
+
+
+def _shuffled(lengths: Sequence[int], size: int, random: np.random.Generator) -> list[NDArray[np.int64]]:
+    """Row numbers in batches of `size`, in random order; rows of one batch have much the same length."""
+    order = random.permutation(len(lengths))
+    found = []
+    for start in range(0, len(order), size * 16):
+        stretch = sorted(order[start : start + size * 16].tolist(), key=lambda row: lengths[row])
+        found += [np.array(stretch[at : at + size]) for at in range(0, len(stretch), size)]
+    return [found[index] for index in random.permutation(len(found))]
