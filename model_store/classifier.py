@@ -139,7 +139,7 @@ class SeverityNetwork(nn.Module):
         states = batch.states
         if self.learns_words:
             spelled = self.widen_subwords(self.subwords(batch.buckets, batch.offsets))
-            states = self.layer(states + spelled[batch.spellings], batch.mask, dropout)
+            states = self.layer(states + functional.embedding(batch.spellings, spelled), batch.mask, dropout)
         weights = self.attention(states).masked_fill(~batch.mask[:, :, None], -torch.inf).softmax(dim=1)
         pools = torch.einsum("nwt,nwd->ntd", weights, states).flatten(1)
         return functional.dropout(pools, dropout, self.training)
