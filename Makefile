@@ -36,7 +36,7 @@ build: .venv/installed  ## build the Bento; prints its tag and size
 	echo "$$tag" && $(PY) -m bentoml list "$$tag"
 
 clean:  ## remove the environment, reports and caches; the BentoML store stays
-	rm -rf .venv reports .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv reports .mypy_cache .ruff_cache .pytest_cache .hypothesis .schemathesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/installed: requirements.txt requirements-dev.txt
