@@ -211,7 +211,7 @@ def decide(probabilities: NDArray[np.float32]) -> NDArray[np.int64]:
     # Rounded first, so that the last bits of a float decide nothing.
     expected = np.round(probabilities.astype(np.float64) @ np.arange(LEVELS), 3)
     levels = np.where(probabilities.max(axis=-1) >= CLEAR, likeliest, np.floor(expected + 0.5))
-    return np.clip(levels, 0, LEVELS - 1).astype(np.int64)
+    return levels.astype(np.int64)
 
 
 def collate(windows: Sequence[Window], embedded: Sequence[NDArray[np.float32]], buckets: int) -> Batch:

@@ -63,6 +63,7 @@ class Encoder:
         model.config.num_hidden_layers = len(model.encoder.layer)
         self.model = model.eval()
         self._head, self._tail = tokenizer("").input_ids
+        self._head_word, self._tail_word = tokenizer.bos_token or tokenizer.cls_token, tokenizer.sep_token
         self.window_tokens = min(WINDOW_TOKENS, tokenizer.model_max_length)
 
     @classmethod
@@ -114,8 +115,7 @@ class Encoder:
         ]
 
     def _window(self, text: str, ids: list[int], offsets: list[tuple[int, int]], word_ids: list[int]) -> Window:
-        special = [self.tokenizer.bos_token or self.tokenizer.cls_token, self.tokenizer.sep_token]
-        words, word_of_token = [special[0]], [0]
+        words, word_of_token = [self._head_word], [0]
         first_character = 0
         for token, (start, end) in enumerate(offsets):
             if token == 0 or word_ids[token] != word_ids[token - 1]:
@@ -125,7 +125,7 @@ class Encoder:
             word_of_token.append(len(words) - 1)
         return Window(
             ids=[self._head, *ids, self._tail],
-            words=[*words, special[1]],
+            words=[*words, self._tail_word],
             word_of_token=[*word_of_token, len(words)],
         )
 

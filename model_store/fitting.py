@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from model_store import TARGETS
 from model_store.classifier import SeverityClassifier, SeverityNetwork, Shape, collate
-from model_store.encoder import Encoder, Window
+from model_store.encoder import Encoder, Window, as_stored
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,10 @@ class Recipe:
     weight_decay: float = 0.01
     warm_up: float = 0.06
 
+    def steps(self, texts: int) -> int:
+        """How often the weights of one network are changed, given so many texts."""
+        return self.epochs * -(-texts // self.batch_texts)
+
 
 @dataclass(frozen=True)
 class Examples:
@@ -67,15 +71,9 @@ def fit(encoder: Encoder, examples: Examples, recipe: Recipe, seed: int) -> Seve
         members=recipe.members,
         learns_words=recipe.learns_words,
     )
-    steps = recipe.members * recipe.epochs * -(-len(examples.windows) // recipe.batch_texts)
-    with tqdm(total=steps, desc="training", unit="step") as progress:
+    with tqdm(total=recipe.members * recipe.steps(len(examples.windows)), desc="training", unit="step") as progress:
         trainings = [_Training(encoder, examples, recipe, shape, seed + n) for n in range(recipe.members)]
-        return SeverityClassifier(shape, [as_stored(training.run(progress)) for training in trainings])
-
-
-def as_stored(member: SeverityNetwork) -> SeverityNetwork:
-    """`member` on the CPU, rounded to float16 as the store keeps it, so that it answers the same there."""
-    return member.cpu().half().float()
+        return SeverityClassifier(shape, [as_stored(training.run(progress).cpu()) for training in trainings])
 
 
 @dataclass(frozen=True)
@@ -98,8 +96,7 @@ class _Training:
         network.to(self.encoder.model.device).train()
         kind_head.to(self.encoder.model.device)
         lengths = [len(window.words) for window in self.examples.windows]
-        steps = self.recipe.epochs * -(-len(lengths) // self.recipe.batch_texts)
-        optimisers = _optimisers(network, kind_head, self.recipe, steps)
+        optimisers = _optimisers(network, kind_head, self.recipe, self.recipe.steps(len(lengths)))
         for _ in range(self.recipe.epochs):
             for rows in _shuffled(lengths, self.recipe.batch_texts, random):
                 self.loss(network, kind_head, rows).backward()

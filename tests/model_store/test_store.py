@@ -12,8 +12,8 @@ import train
 from corpus import Row
 from model_card import CARD_FILE, PICTURES
 from model_store.classifier import SHAPE_FILE, WEIGHTS_FILE, SeverityClassifier, SeverityNetwork, Shape
-from model_store.encoder import Window
-from model_store.fitting import Recipe, as_stored
+from model_store.encoder import Window, as_stored
+from model_store.fitting import Recipe
 from model_store.store import CLASSIFIER_TAG, ENCODER_TAG, KNOWN_TEXTS, code_version, has_model_of, load_models
 
 
