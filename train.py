@@ -7,13 +7,13 @@ the evaluation on the held-back texts to `reports/`. Takes about seven minutes o
 
 import argparse
 import json
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
@@ -22,10 +22,13 @@ from corpus import BENIGN_FILE, CORPUS_FILE, HARD_KINDS, PLAIN_KINDS, Row, corpu
 from corpus.validation import problems
 from model_card import CARD_FILE, PICTURES, write_model_card
 from model_store import TARGETS
+from model_store.classifier import SeverityClassifier
 from model_store.encoder import Encoder, Window
-from model_store.fitting import Examples, Recipe, fit
 from model_store.severity import Assessment, SeverityModel, text_windows
 from model_store.store import KNOWN_TEXTS, code_version, save_models
+from training.encoding import bundled, pretrained, write_encoder
+from training.fitting import Examples, Recipe, fit
+from training.network import write_classifier
 
 SEED = 20
 # The frozen encoder under a linear model, on every second text.
@@ -47,7 +50,8 @@ def main(command_line: Sequence[str] | None = None) -> None:
     print(f"{len(train)} texts to train on, {len(test)} held back")
 
     recipe = FAST if arguments.fast else Recipe()
-    model = train_model(train, recipe, arguments.encoder)
+    made = Path(tempfile.mkdtemp(prefix="severity-training-"))
+    model = train_model(train, recipe, made, arguments.encoder)
     training_seconds = time.monotonic() - started
 
     assessed = assess(model, test, "evaluating")
@@ -77,7 +81,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
     }
     write_reports(arguments.reports, reports, facts, rows, assessed)
     card = [arguments.reports / name for name in (CARD_FILE, *PICTURES)]
-    print("saved {} and {}".format(*save_models(model.encoder, model.classifier, facts, card)))
+    print("saved {} and {}".format(*save_models(made / "encoder", made / "classifier", facts, card)))
 
 
 def parse_arguments(command_line: Sequence[str] | None) -> argparse.Namespace:
@@ -89,10 +93,12 @@ def parse_arguments(command_line: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(command_line)
 
 
-def train_model(train: Sequence[Row], recipe: Recipe, encoder_name: str | None = None) -> SeverityModel:
-    """Embed `train` (of every text its first window) and fit the classifier on it; on a GPU where there is one."""
-    encoder = Encoder.pretrained(encoder_name) if encoder_name else Encoder.default()
-    encoder.model.to("cuda" if torch.cuda.is_available() else "cpu")
+def train_model(train: Sequence[Row], recipe: Recipe, folder: Path, encoder_name: str | None = None) -> SeverityModel:
+    """Embed `train` (of every text its first window), fit the classifier on it, and write both to `folder`."""
+    bert = pretrained(encoder_name) if encoder_name else bundled()
+    (folder / "encoder").mkdir()
+    write_encoder(bert, folder / "encoder")
+    encoder = Encoder.load(folder / "encoder", bert.name)
     windows: list[Window] = []
     embedded: list[NDArray[np.float32]] = []
     for part in in_parts(train, "embedding"):
@@ -104,9 +110,9 @@ def train_model(train: Sequence[Row], recipe: Recipe, encoder_name: str | None =
     examples = Examples(
         windows, embedded, evaluation.levels_of(train), np.array([kinds.index(row.kind) for row in train])
     )
-    classifier = fit(encoder, examples, recipe, SEED)
-    encoder.model.to("cpu")
-    return SeverityModel(encoder, classifier)
+    (folder / "classifier").mkdir()
+    write_classifier(fit(bert, examples, recipe, SEED), folder / "classifier")
+    return SeverityModel(encoder, SeverityClassifier.load(folder / "classifier"))
 
 
 def assess(model: SeverityModel, rows: Sequence[Row], label: str) -> Assessment:

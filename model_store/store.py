@@ -15,7 +15,7 @@ CLASSIFIER_TAG = "severity-classifier"
 
 _ROOT = Path(__file__).parents[1]
 _MODULE = "model_store.store"
-_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
+_PACKAGES = ("torch", "onnx", "onnxruntime", "tokenizers", "numpy")
 
 # `/health` scores these; what the model answered right after training is kept with it.
 KNOWN_TEXTS = ("اليوم طبخنا الرز وتفرجنا على المباراة", "لم أعد أريد أن أستيقظ أبدا")
@@ -38,6 +38,7 @@ def code_version() -> str:
         *sorted(_ROOT.glob("corpus/*.csv")),
         *sorted(_ROOT.glob("corpus/*.py")),
         *sorted(_ROOT.glob("model_store/*.py")),
+        *sorted(_ROOT.glob("training/*.py")),
     ]
     for path in sources:
         digest.update(path.name.encode("utf-8") + b"\0" + path.read_bytes())
@@ -54,27 +55,18 @@ def has_model_of(version: str) -> bool:
 
 
 def save_models(
-    encoder: Any, classifier: Any, metadata: Mapping[str, Any], card: Sequence[Path] = ()
+    encoder: Path, classifier: Path, metadata: Mapping[str, Any], card: Sequence[Path] = ()
 ) -> tuple[str, str]:
-    """Save an `Encoder` and a `SeverityClassifier`; returns their tags.
+    """Save the files of the folders `encoder` and `classifier` as two models; returns their tags.
 
     `metadata`, which holds the `licences` of code, corpus and encoder, is kept with the classifier,
     beside package versions, the encoder's tag and copies of the files of the model `card`.
     """
     versions = {name: package_version(name) for name in _PACKAGES}
-    encoder_facts = {
-        "encoder": encoder.name,
-        "dimensions": encoder.dimensions,
-        "licence": metadata["licences"]["encoder"],
-    }
-    with _create(ENCODER_TAG, "transformers", versions, encoder_facts) as stored_encoder:
-        encoder.save(Path(stored_encoder.path))
-    facts = {**metadata, "packages": versions, "encoder_tag": str(stored_encoder.tag)}
-    with _create(CLASSIFIER_TAG, "torch", versions, facts) as stored_classifier:
-        classifier.save(Path(stored_classifier.path))
-        for file in card:
-            shutil.copy(file, stored_classifier.path)
-    return str(stored_encoder.tag), str(stored_classifier.tag)
+    encoder_facts = {"encoder": metadata["embedding_model"], "licence": metadata["licences"]["encoder"]}
+    encoder_tag = _save(ENCODER_TAG, [*encoder.iterdir()], versions, encoder_facts)
+    facts = {**metadata, "packages": versions, "encoder_tag": encoder_tag}
+    return encoder_tag, _save(CLASSIFIER_TAG, [*classifier.iterdir(), *card], versions, facts)
 
 
 def load_models(stored_encoder: bentoml.Model, stored_classifier: bentoml.Model) -> Any:
@@ -93,15 +85,13 @@ def load_models(stored_encoder: bentoml.Model, stored_classifier: bentoml.Model)
     return SeverityModel(encoder, SeverityClassifier.load(Path(stored_classifier.path)))
 
 
-def _create(name: str, framework: str, versions: Mapping[str, str], metadata: Mapping[str, Any]) -> Any:
-    return bentoml.models.create(
-        name,
-        module=_MODULE,
-        context=bentoml.models.ModelContext(
-            framework_name=framework, framework_versions={framework: versions[framework]}
-        ),
-        metadata=dict(metadata),
-    )
+def _save(name: str, files: Sequence[Path], versions: Mapping[str, str], metadata: Mapping[str, Any]) -> str:
+    framework = "onnxruntime"
+    context = bentoml.models.ModelContext(framework_name=framework, framework_versions={framework: versions[framework]})
+    with bentoml.models.create(name, module=_MODULE, context=context, metadata=dict(metadata)) as stored:
+        for file in files:
+            shutil.copy(file, stored.path)
+    return str(stored.tag)
 
 
 if __name__ == "__main__":

