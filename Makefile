@@ -6,7 +6,7 @@ PY := .venv/bin/python
 export BENTOML_DO_NOT_TRACK := True
 
 .DEFAULT_GOAL := help
-.PHONY: help serve train evaluate test check build clean
+.PHONY: help serve train evaluate test soak bench check build clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
@@ -25,6 +25,13 @@ evaluate: .venv/installed  ## score DATA=file.csv, or the test part, with the se
 test: .venv/installed  ## run the whole suite
 	$(PY) -m pytest
 
+soak: .venv/installed  ## the long tests: load, faults, abuse (a quarter of an hour)
+	$(PY) -m pytest -m soak
+
+bench: .venv/installed benchmarks/.venv/installed  ## measure the service beside its peers; writes benchmarks/report.md
+	@$(PY) -m model_store.store || $(PY) train.py
+	@$(PY) -m benchmarks.bench
+
 check: .venv/installed  ## format, lint and type-check
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
@@ -36,11 +43,16 @@ build: .venv/installed  ## build the Bento; prints its tag and size
 	echo "$$tag" && $(PY) -m bentoml list "$$tag"
 
 clean:  ## remove the environment, reports and caches; the BentoML store stays
-	rm -rf .venv reports .mypy_cache .ruff_cache .pytest_cache .hypothesis .schemathesis
+	rm -rf .venv benchmarks/.venv reports .mypy_cache .ruff_cache .pytest_cache .hypothesis .schemathesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/installed: requirements.txt requirements-dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo "Python 3.11 is needed; name one with make PYTHON=..."; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(PY) -m pip install --disable-pip-version-check --progress-bar on -r requirements-dev.txt
+	@touch $@
+
+benchmarks/.venv/installed: benchmarks/requirements.txt
+	$(PYTHON) -m venv benchmarks/.venv
+	benchmarks/.venv/bin/python -m pip install --disable-pip-version-check --progress-bar on -r benchmarks/requirements.txt
 	@touch $@

@@ -6,31 +6,42 @@ import os
 import time
 from collections.abc import Sequence
 
+import aiohttp
 import bentoml
 import httpx
 from bentoml.models import BentoModel
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from alerts import HistoryEntry, find_alerts
 from api import schemas
+from api.access import Cors
 from api.coalescing import Coalescer, QueueFullError
+from api.draining import Drain
 from api.errors import RETRY_AFTER_SECONDS
-from api.middleware import ContractMiddleware
+from api.middleware import PATHS, ContractMiddleware
 from api.openapi import DOCS_PAGE, openapi_document
+from api.settings import Settings
+from api.telemetry import BATCHES, WAITING, TelemetryMiddleware, log_requests_to_stderr, metrics_page, note_prediction
 from model_store.store import CLASSIFIER_TAG, ENCODER_TAG, KNOWN_TEXTS, load_models, project_version
 
 SERVICE_NAME = "arabic-mood-severity"
 VERSION = project_version()
-REQUEST_TIMEOUT_SECONDS = float(os.environ.get("REQUEST_TIMEOUT_SECONDS", "30"))
+SETTINGS = Settings.of(os.environ)
 # BentoML's own time limit answers outside the contract; ours must always come first.
-TRAFFIC: dict[str, float] = {"timeout": REQUEST_TIMEOUT_SECONDS + 30}
-# BentoML's access log and metrics repeat every path that was asked for, known or not.
-QUIET = {"logging": {"access": {"enabled": False}}, "metrics": {"enabled": False}}
-HEALTH_CHECK_SECONDS = 1.5
-HEALTH_KEPT_SECONDS = 1.0
+TRAFFIC: dict[str, float] = {"timeout": SETTINGS.timeout_seconds + 30}
+# BentoML's access log and metrics repeat every path that was asked for, known or not; ours do not.
+QUIET = {
+    "logging": {"access": {"enabled": False}},
+    "metrics": {"enabled": False},
+    "tracing": {"excluded_urls": ".*"},
+}
+# Together below two seconds, in which a dead runner must be noticed.
+HEALTH_CHECK_SECONDS = 1.4
+HEALTH_KEPT_SECONDS = 0.4
 
 
 def without_traceback(record: logging.LogRecord) -> bool:
@@ -45,7 +56,7 @@ def without_traceback(record: logging.LogRecord) -> bool:
 logging.getLogger("bentoml._internal.server.http_app").addFilter(without_traceback)
 
 # depression, anxiety, language: a plain tuple crosses the process boundary most cheaply.
-Scored = tuple[int, int, str]
+Answer = tuple[int, int, str]
 
 
 @bentoml.service(name="SeverityRunner", traffic=TRAFFIC, **QUIET)
@@ -58,14 +69,20 @@ class SeverityRunner:
     def __init__(self) -> None:
         self.model = load_models(self.encoder, self.classifier)
         self.model.score(KNOWN_TEXTS)  # the first forward pass is slow; let no caller wait for it
+        # The service may have more for the runner as long as it drains itself.
+        self.drain = Drain(quiet_seconds=1.5)
+        self.drain.watch()
 
     @bentoml.api
-    def score(self, texts: list[str]) -> list[Scored]:
+    def score(self, texts: list[str]) -> list[Answer]:
         """Depression level, anxiety level and language code of each text, in order."""
-        return [tuple(severity) for severity in self.model.score(texts)]
+        with self.drain.in_flight():
+            return [tuple(severity) for severity in self.model.score(texts)]
 
 
 mounted_app = Starlette()
+# Longer than the runner's, so that whoever comes last is refused in words and not left without an answer.
+DRAIN = Drain(quiet_seconds=2.0)
 
 
 @bentoml.service(name="SeverityService", traffic=TRAFFIC, **QUIET)
@@ -80,7 +97,10 @@ class SeverityService:
         facts = self.classifier.info.metadata
         self.embedding_model, self.classifier_name = str(facts["embedding_model"]), str(facts["classifier"])
         self.known_answers = [tuple(levels) for levels in facts["known_answers"]]
-        self.coalescer: Coalescer[Scored] = Coalescer(self._score_batch)
+        self.coalescer: Coalescer[Answer] = Coalescer(self._score_batch)
+        WAITING.set_function(lambda: len(self.coalescer))
+        log_requests_to_stderr()
+        DRAIN.watch()
         self.health_lock = asyncio.Lock()
         self.healthy, self.checked_at = False, float("-inf")
         self.was_ever_healthy = False
@@ -121,7 +141,7 @@ class SeverityService:
                 self.was_ever_healthy |= self.healthy
             return self.healthy
 
-    def _response(self, scored: Scored, history: Sequence[HistoryEntry] = ()) -> schemas.PredictionResponse:
+    def _response(self, scored: Answer, history: Sequence[HistoryEntry] = ()) -> schemas.PredictionResponse:
         depression, anxiety, language = scored
         return schemas.PredictionResponse(
             depression_score=depression,
@@ -130,18 +150,21 @@ class SeverityService:
             meta=schemas.Meta(embedding_model=self.embedding_model, classifier=self.classifier_name, language=language),
         )
 
-    async def _score(self, text: str) -> Scored:
+    async def _score(self, text: str) -> Answer:
         if not self.was_ever_healthy and not await self.is_healthy():
             raise bentoml.exceptions.ServiceUnavailable("starting")
         try:
-            return await self.coalescer.score(text)
+            answer, batch = await self.coalescer.score(text)
         except QueueFullError:
             raise bentoml.exceptions.ServiceUnavailable("overloaded") from None
+        note_prediction(answer[0], answer[1], batch)
+        return answer
 
-    async def _score_batch(self, texts: list[str]) -> Sequence[Scored]:
+    async def _score_batch(self, texts: list[str]) -> Sequence[Answer]:
+        BATCHES.observe(len(texts))
         try:
             return await self.runner.to_async.score(texts=texts)
-        except httpx.TransportError:
+        except (aiohttp.ClientError, httpx.TransportError):
             raise bentoml.exceptions.ServiceUnavailable("the runner went away") from None
 
     async def _knows_answers(self) -> bool:
@@ -150,12 +173,12 @@ class SeverityService:
                 answers = await asyncio.gather(*(self.coalescer.score(text, first=True) for text in KNOWN_TEXTS))
         except (TimeoutError, bentoml.exceptions.BentoMLException):
             return False
-        return [(depression, anxiety) for depression, anxiety, _ in answers] == self.known_answers
+        return [scored.answer[:2] for scored in answers] == self.known_answers
 
 
 async def health(_: Request) -> JSONResponse:
     """200 when a prediction can be served now, else 503 with the same fields."""
-    healthy = await bentoml.get_current_service().is_healthy()
+    healthy = not DRAIN.begun and await bentoml.get_current_service().is_healthy()
     body = schemas.HealthResponse(status="ok" if healthy else "unavailable", service=SERVICE_NAME, version=VERSION)
     headers = None if healthy else {"Retry-After": str(RETRY_AFTER_SECONDS)}
     return JSONResponse(body.model_dump(), 200 if healthy else 503, headers)
@@ -163,7 +186,7 @@ async def health(_: Request) -> JSONResponse:
 
 async def openapi(_: Request) -> JSONResponse:
     """The published OpenAPI document, in the place of the one BentoML makes."""
-    return JSONResponse(openapi_document(VERSION))
+    return JSONResponse(openapi_document(VERSION, SETTINGS))
 
 
 async def docs_page(_: Request) -> HTMLResponse:
@@ -171,7 +194,24 @@ async def docs_page(_: Request) -> HTMLResponse:
     return HTMLResponse(DOCS_PAGE)
 
 
-mounted_app.routes.extend([Route("/health", health), Route("/docs.json", openapi), Route("/", docs_page)])
-SeverityService.add_asgi_middleware(  # type: ignore[attr-defined]
-    ContractMiddleware, timeout_seconds=REQUEST_TIMEOUT_SECONDS
+async def metrics(_: Request) -> Response:
+    """Counts and times in Prometheus' text format."""
+    return Response(metrics_page(), media_type="text/plain; version=0.0.4")
+
+
+mounted_app.routes.extend(
+    [
+        Route("/health", health),
+        Route("/docs.json", openapi),
+        Route("/", docs_page),
+        Route("/metrics", metrics),
+    ]
 )
+# The first is the outermost.
+add_layer = SeverityService.add_asgi_middleware  # type: ignore[attr-defined]
+add_layer(TelemetryMiddleware, paths=PATHS)
+if SETTINGS.trusted_proxies:
+    add_layer(ProxyHeadersMiddleware, trusted_hosts=list(SETTINGS.trusted_proxies))
+if SETTINGS.cors_origins:
+    add_layer(Cors, origins=SETTINGS.cors_origins)
+add_layer(ContractMiddleware, settings=SETTINGS, drain=DRAIN)

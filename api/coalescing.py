@@ -3,7 +3,8 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
 
 AnswerT = TypeVar("AnswerT")
 
@@ -11,11 +12,26 @@ AnswerT = TypeVar("AnswerT")
 MAX_BATCH = 32
 # With the number of texts this bounds how long one call takes, and so how long the next one waits.
 MAX_BATCH_CHARACTERS = 4_000
+# What may wait is served well within the time limit of a request.
 MAX_WAITING = 256
+MAX_WAITING_CHARACTERS = 200_000
 
 
 class QueueFullError(Exception):
-    """As many texts wait as may wait."""
+    """As many texts, or as long ones, wait as may wait."""
+
+
+class Scored(NamedTuple, Generic[AnswerT]):
+    """An answer, and how many texts shared the call that brought it."""
+
+    answer: AnswerT
+    batch: int
+
+
+@dataclass(frozen=True)
+class _Waiting(Generic[AnswerT]):
+    text: str
+    scored: asyncio.Future[Scored[AnswerT]]
 
 
 class Coalescer(Generic[AnswerT]):
@@ -23,58 +39,65 @@ class Coalescer(Generic[AnswerT]):
 
     A lone text goes out at once: there is no timer. Texts that arrive while a call is under
     way wait for its end and leave together in the next one, oldest first. Beyond MAX_WAITING
-    waiting texts a further one is refused at once.
+    waiting texts or MAX_WAITING_CHARACTERS waiting characters a further text is refused at once.
     """
 
     def __init__(self, score_batch: Callable[[list[str]], Awaitable[Sequence[AnswerT]]]) -> None:
         self._score_batch = score_batch
-        self._waiting: deque[tuple[str, asyncio.Future[AnswerT]]] = deque()
+        self._waiting: deque[_Waiting[AnswerT]] = deque()
+        self._characters = 0
         self._sender: asyncio.Task[None] | None = None
 
-    async def score(self, text: str, *, first: bool = False) -> AnswerT:
+    def __len__(self) -> int:
+        """How many texts wait."""
+        return len(self._waiting)
+
+    async def score(self, text: str, *, first: bool = False) -> Scored[AnswerT]:
         """The answer for `text`, which with `first` overtakes all that wait.
 
         Raises QueueFullError, and whatever the call that carried the text raised.
         """
-        answer: asyncio.Future[AnswerT] = asyncio.get_running_loop().create_future()
+        waiting = _Waiting[AnswerT](text, asyncio.get_running_loop().create_future())
         if first:
-            self._waiting.appendleft((text, answer))
-        elif len(self._waiting) >= MAX_WAITING:
+            self._waiting.appendleft(waiting)
+        elif len(self._waiting) >= MAX_WAITING or self._characters >= MAX_WAITING_CHARACTERS:
             raise QueueFullError
         else:
-            self._waiting.append((text, answer))
+            self._waiting.append(waiting)
+        self._characters += len(text)
         if self._sender is None or self._sender.done():
             self._sender = asyncio.create_task(self._send_until_empty())
-        return await answer
+        return await waiting.scored
 
     async def _send_until_empty(self) -> None:
         while self._waiting:
             if batch := self._next_batch():
                 await self._send(batch)
 
-    def _next_batch(self) -> list[tuple[str, asyncio.Future[AnswerT]]]:
-        batch: list[tuple[str, asyncio.Future[AnswerT]]] = []
+    def _next_batch(self) -> list[_Waiting[AnswerT]]:
+        batch: list[_Waiting[AnswerT]] = []
         characters = 0
         while self._waiting and len(batch) < MAX_BATCH:
-            text, answer = self._waiting[0]
-            if batch and characters + len(text) > MAX_BATCH_CHARACTERS:
+            length = len(self._waiting[0].text)
+            if batch and characters + length > MAX_BATCH_CHARACTERS:
                 break
-            self._waiting.popleft()
-            if not answer.done():  # else given up meanwhile
-                batch.append((text, answer))
-                characters += len(text)
+            waiting = self._waiting.popleft()
+            self._characters -= length
+            if not waiting.scored.done():  # else given up meanwhile
+                batch.append(waiting)
+                characters += length
         return batch
 
-    async def _send(self, batch: Sequence[tuple[str, asyncio.Future[AnswerT]]]) -> None:
+    async def _send(self, batch: Sequence[_Waiting[AnswerT]]) -> None:
         try:
-            answers = await self._score_batch([text for text, _ in batch])
+            answers = await self._score_batch([waiting.text for waiting in batch])
             if len(answers) != len(batch):
                 raise RuntimeError("the runner gave another number of answers than it got texts")
         except Exception as error:
-            for _, waiting in batch:
-                if not waiting.done():
-                    waiting.set_exception(error)
+            for waiting in batch:
+                if not waiting.scored.done():
+                    waiting.scored.set_exception(error)
             return
-        for (_, waiting), answer in zip(batch, answers, strict=True):
-            if not waiting.done():
-                waiting.set_result(answer)
+        for waiting, answer in zip(batch, answers, strict=True):
+            if not waiting.scored.done():
+                waiting.scored.set_result(Scored(answer, len(batch)))

@@ -3,11 +3,13 @@
 ContractError                        status and kind of one row of the contract
 ├── InvalidJSONError            400
 ├── FieldError                  400  ValidationError
+├── UnauthorizedError           401  sets WWW-Authenticate
 ├── NotFoundError               404
 ├── MethodNotAllowedError       405  sets Allow
 ├── RequestTimeoutError         504
 ├── PayloadTooLargeError        413
 ├── UnsupportedMediaTypeError   415
+├── TooManyRequestsError        429  sets Retry-After
 ├── InternalError               500
 └── UnavailableError            503  sets Retry-After
 
@@ -30,6 +32,11 @@ class ContractError(Exception):
         self.message = message
         self.headers = dict(headers or {})
 
+    @property
+    def body(self) -> dict[str, str]:
+        """The answer's body."""
+        return {"error": self.kind, "message": self.message}
+
 
 class InvalidJSONError(ContractError):
     """The body is not one JSON object."""
@@ -44,6 +51,16 @@ class FieldError(ContractError):
     """A field is missing or wrong; the message names it."""
 
     status, kind = 400, "ValidationError"
+
+
+class UnauthorizedError(ContractError):
+    """API keys are configured and none or a wrong one came."""
+
+    status, kind = 401, "Unauthorized"
+
+    def __init__(self) -> None:
+        message = "An API key is needed, in the header Authorization: Bearer or X-API-Key"
+        super().__init__(message, {"WWW-Authenticate": "Bearer"})
 
 
 class NotFoundError(ContractError):
@@ -80,6 +97,16 @@ class UnsupportedMediaTypeError(ContractError):
 
     def __init__(self) -> None:
         super().__init__("The header Content-Type must be application/json, in UTF-8")
+
+
+class TooManyRequestsError(ContractError):
+    """A rate limit is configured and passed."""
+
+    status, kind = 429, "TooManyRequests"
+
+    def __init__(self, retry_after_seconds: int) -> None:
+        message = "Too many requests in a short time; try again later"
+        super().__init__(message, {"Retry-After": str(retry_after_seconds)})
 
 
 class InternalError(ContractError):

@@ -14,6 +14,8 @@ from pydantic import BaseModel
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import errors
+from api.access import Gate
+from api.draining import Drain
 from api.schemas import (
     AlertsRequest,
     Body,
@@ -22,6 +24,7 @@ from api.schemas import (
     parse_json_object,
     validate_fields,
 )
+from api.settings import Settings
 
 MAX_BODY_BYTES = 1024 * 1024
 SCHEMAS: dict[str, type[Body]] = {
@@ -29,9 +32,15 @@ SCHEMAS: dict[str, type[Body]] = {
     "/alerts": AlertsRequest,
     "/predict-with-alerts": PredictWithAlertsRequest,
 }
-# The rest of what the service shows: ours, then BentoML's own probes, page and client schema.
-_ASSETS = {"/static_content/swagger-ui.css", "/static_content/swagger-ui-bundle.js"}
-_READ_ONLY = {"/health", "/docs.json", "/", "/schema.json", "/livez", "/readyz", "/healthz", *_ASSETS}
+# The rest of what the service shows. Probes, ours and BentoML's, are open to all.
+PROBES = {"/health", "/livez", "/readyz", "/healthz"}
+# By the word that closes them; BentoML's client asks for the schema.
+_CLOSABLE = {
+    "docs": {"/", "/docs.json", "/static_content/swagger-ui.css", "/static_content/swagger-ui-bundle.js"},
+    "metrics": {"/metrics"},
+}
+READ_ONLY = {"/schema.json", *PROBES, *_CLOSABLE["docs"], *_CLOSABLE["metrics"]}
+PATHS = frozenset({*SCHEMAS, *READ_ONLY})
 
 logger = logging.getLogger(__name__)
 
@@ -40,11 +49,14 @@ class ContractMiddleware:
     """Wraps the BentoML application.
 
     Args:
-        timeout_seconds: how long reading and answering one request may take.
+        settings: how long a request may take, what is closed and who may call.
+        drain: told what is in flight; once it has begun, new requests are refused.
     """
 
-    def __init__(self, app: ASGIApp, timeout_seconds: float) -> None:
-        self.app, self.timeout_seconds = app, timeout_seconds
+    def __init__(self, app: ASGIApp, settings: Settings, drain: Drain) -> None:
+        self.drain = drain
+        self.app, self.timeout_seconds, self.gate = app, settings.timeout_seconds, Gate(settings)
+        self.closed = frozenset(path for word in settings.closed for path in _CLOSABLE[word])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -66,18 +78,33 @@ class ContractMiddleware:
     async def _answer(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
         try:
             async with asyncio.timeout(self.timeout_seconds) as deadline:
-                _check_route(scope["path"], scope["method"])
+                self._check_route(scope["path"], scope["method"])
                 if schema := SCHEMAS.get(scope["path"]):
-                    _check_media_type(scope)
-                    fields = parse_json_object(await _read_body(scope, receive))
-                    receive = _replay(validate_fields(schema, fields), receive)
-                await self.app(_without_range(scope), receive, answer.send)
+                    await self._answer_post(schema, scope, receive, answer)
+                else:
+                    await self.app(_without_range(scope), receive, answer.send)
         except TimeoutError:
             if not deadline.expired():
                 raise
             raise errors.RequestTimeoutError(self.timeout_seconds) from None
         if answer.refused is not None:
             raise answer.refused
+
+    async def _answer_post(self, schema: type[Body], scope: Scope, receive: Receive, answer: "_Answer") -> None:
+        await self.gate.admit(scope)
+        if self.drain.begun:
+            raise errors.UnavailableError
+        with self.drain.in_flight():
+            _check_media_type(scope)
+            fields = parse_json_object(await _read_body(scope, receive))
+            await self.app(_without_range(scope), _replay(validate_fields(schema, fields), receive), answer.send)
+
+    def _check_route(self, path: str, method: str) -> None:
+        if path not in PATHS or path in self.closed:
+            raise errors.NotFoundError
+        allowed = ["POST"] if path in SCHEMAS else ["GET", "HEAD"]
+        if method not in allowed:
+            raise errors.MethodNotAllowedError(", ".join(allowed))
 
 
 class _Answer:
@@ -103,7 +130,7 @@ class _Answer:
 
 
 async def _send_error(error: errors.ContractError, send: Send, message_type: str) -> None:
-    body = json.dumps({"error": error.kind, "message": error.message}).encode("utf-8")
+    body = json.dumps(error.body).encode("utf-8")
     headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **error.headers}
     await send({"type": f"{message_type}.start", "status": error.status, "headers": _encoded(headers)})
     await send({"type": f"{message_type}.body", "body": body})
@@ -133,17 +160,6 @@ def _error_of_status(status: int, path: str) -> errors.ContractError | None:
 
 def _encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-
-
-def _check_route(path: str, method: str) -> None:
-    if path in SCHEMAS:
-        allowed = ["POST"]
-    elif path in _READ_ONLY:
-        allowed = ["GET", "HEAD"]
-    else:
-        raise errors.NotFoundError
-    if method not in allowed:
-        raise errors.MethodNotAllowedError(", ".join(allowed))
 
 
 def _check_media_type(scope: Scope) -> None:

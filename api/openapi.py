@@ -5,6 +5,7 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from api import errors, schemas
+from api.settings import Settings
 
 _NOTICE = (
     "Predicts the severity of depression and of anxiety (0 none to 3 severe) from Arabic text, and gives plain alerts "
@@ -31,8 +32,26 @@ _OTHER_ERRORS = (
 )
 
 
-def openapi_document(version: str) -> dict[str, Any]:
-    """OpenAPI 3.1 of the four endpoints, for a service of `version`."""
+def openapi_document(version: str, settings: Settings) -> dict[str, Any]:
+    """OpenAPI 3.1 of the four endpoints, for a service of `version` that is run with `settings`."""
+    document = _open_document(version)
+    posts = [methods["post"] for methods in document["paths"].values() if "post" in methods]
+    if settings.api_keys:
+        document["components"]["securitySchemes"] = {
+            "bearer": {"type": "http", "scheme": "bearer"},
+            "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+        }
+        refusal = {**_error(401, "`Unauthorized`: no API key or a wrong one"), "headers": _header("WWW-Authenticate")}
+        for post in posts:
+            post["security"] = [{"bearer": []}, {"key": []}]
+            post["responses"]["401"] = refusal
+    if settings.rate_limit:
+        for post in posts:
+            post["responses"]["429"] = _error(429, "`TooManyRequests`: the rate limit is passed")
+    return document
+
+
+def _open_document(version: str) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": "Arabic mood severity", "version": version, "description": _NOTICE + _OTHER_ERRORS},
@@ -122,11 +141,16 @@ def _health() -> dict[str, Any]:
 
 def _error(status: int, description: str) -> dict[str, Any]:
     response = _json_response(description, "ErrorResponse")
-    return {**response, "headers": _retry_after()} if status == errors.UnavailableError.status else response
+    retried = {errors.UnavailableError.status, errors.TooManyRequestsError.status}
+    return {**response, "headers": _retry_after()} if status in retried else response
 
 
 def _retry_after() -> dict[str, Any]:
-    return {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "string", "pattern": "^[0-9]+$"}}}
+    return _header("Retry-After", pattern="^[0-9]+$", description="Seconds to wait")
+
+
+def _header(name: str, description: str = "", **schema: str) -> dict[str, Any]:
+    return {name: {"description": description, "schema": {"type": "string", **schema}}}
 
 
 def _json_response(description: str, schema: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from api import coalescing
-from api.coalescing import Coalescer, QueueFullError
+from api.coalescing import Coalescer, QueueFullError, Scored
 
 
 class Runner:
@@ -37,7 +37,8 @@ def test_texts_that_arrive_during_a_call_leave_together_in_order(monkeypatch: py
         rest = [asyncio.create_task(coalescer.score(text)) for text in "bcdef"]
         await asyncio.sleep(0)
         runner.gate.set()
-        assert await asyncio.gather(first, *rest) == list("ABCDEF")
+        scored = await asyncio.gather(first, *rest)
+        assert [(one.answer, one.batch) for one in scored] == list(zip("ABCDEF", (1, 3, 3, 3, 2, 2), strict=True))
         assert runner.calls == [["a"], ["b", "c", "d"], ["e", "f"]]
 
     asyncio.run(scenario())
@@ -52,7 +53,7 @@ def test_a_failed_call_fails_its_texts_and_no_others(monkeypatch: pytest.MonkeyP
         coalescer = Coalescer(runner.score)
         bad, good = await asyncio.gather(coalescer.score("bad"), coalescer.score("good"), return_exceptions=True)
         assert isinstance(bad, ValueError)
-        assert good == "GOOD"
+        assert good == Scored("GOOD", 1)
 
     asyncio.run(scenario())
 
@@ -68,7 +69,7 @@ def test_a_text_given_up_while_waiting_is_not_sent() -> None:
         last = asyncio.create_task(coalescer.score("c"))
         await asyncio.sleep(0)
         runner.gate.set()
-        assert list(await asyncio.gather(first, last)) == ["A", "C"]
+        assert [scored.answer for scored in await asyncio.gather(first, last)] == ["A", "C"]
         assert runner.calls == [["a"], ["c"]]
 
     asyncio.run(scenario())
@@ -83,10 +84,10 @@ def test_an_answer_lost_by_the_runner_fails_its_call_and_the_next_goes_on() -> N
         lost = [asyncio.create_task(coalescer.score(text)) for text in ("b", "lost")]
         await asyncio.sleep(0)
         runner.gate.set()
-        assert await first == "A"
+        assert (await first).answer == "A"
         found = await asyncio.gather(*lost, return_exceptions=True)
         assert [type(answer) for answer in found] == [RuntimeError, RuntimeError]
-        assert await coalescer.score("c") == "C"
+        assert (await coalescer.score("c")).answer == "C"
 
     asyncio.run(scenario())
 
@@ -110,5 +111,26 @@ def test_long_texts_share_no_call_the_first_overtakes_and_a_full_queue_refuses(m
         runner.gate.set()
         await asyncio.gather(*tasks)
         assert runner.calls == [["a"], ["probe"], ["b" * 30], ["c" * 6], ["d" * 6]]
+
+    asyncio.run(scenario())
+
+
+def test_long_texts_fill_the_queue_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coalescing, "MAX_WAITING_CHARACTERS", 20)
+
+    async def scenario() -> None:
+        runner = Runner()
+        coalescer = Coalescer(runner.score)
+        tasks = [asyncio.create_task(coalescer.score("a"))]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        tasks += [asyncio.create_task(coalescer.score(text)) for text in ("b" * 15, "c" * 15)]
+        await asyncio.sleep(0)
+        assert len(coalescer) == 2
+        with pytest.raises(QueueFullError):
+            await coalescer.score("d")
+        runner.gate.set()
+        await asyncio.gather(*tasks)
+        assert (await coalescer.score("d")).answer == "D"
 
     asyncio.run(scenario())

@@ -265,7 +265,7 @@ def test_a_new_text_is_not_older_than_its_history(client: httpx.Client) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/nothing", "/predict/", "/PREDICT", "/metrics", "/predict%2F", "/static_content/marked.min.js"],
+    ["/nothing", "/predict/", "/PREDICT", "/predict%2F", "/static_content/marked.min.js"],
 )
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 def test_no_such_path(client: httpx.Client, method: str, path: str) -> None:

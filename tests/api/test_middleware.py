@@ -13,7 +13,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from api.draining import Drain
 from api.middleware import ContractMiddleware
+from api.settings import Settings
 
 SECRET = "نص سري لا يجوز أن يظهر"
 TIMEOUT = 0.2
@@ -23,7 +25,9 @@ def post(
     endpoint: Callable[[Request], Any], body: dict[str, Any] | None = None, content: Any = None, path: str = "/predict"
 ) -> httpx.Response:
     """One request through the layer to `endpoint`, without a server."""
-    app = ContractMiddleware(Starlette(routes=[Route(path, endpoint, methods=["POST"])]), timeout_seconds=TIMEOUT)
+    app = ContractMiddleware(
+        Starlette(routes=[Route(path, endpoint, methods=["POST"])]), Settings(timeout_seconds=TIMEOUT), Drain(0)
+    )
 
     async def send() -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
@@ -112,5 +116,5 @@ def test_an_answer_on_its_way_is_not_followed_by_an_error() -> None:
         messages.append(message)
 
     scope = {"type": "http", "path": "/predict", "method": "POST", "headers": [(b"content-type", b"application/json")]}
-    asyncio.run(ContractMiddleware(breaks_off, TIMEOUT)(scope, receive, send))
+    asyncio.run(ContractMiddleware(breaks_off, Settings(timeout_seconds=TIMEOUT), Drain(0))(scope, receive, send))
     assert [message["type"] for message in messages] == ["http.response.start"]

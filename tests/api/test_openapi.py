@@ -13,6 +13,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from api.openapi import openapi_document
+from api.settings import Settings
 from tests.api import test_middleware as without_server
 from tests.conftest import ROOT, Server
 
@@ -88,7 +89,7 @@ def test_version_is_the_one_of_the_project(client: httpx.Client) -> None:
     import tomllib
 
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    assert openapi_document(version) == client.get("/docs.json").json()
+    assert openapi_document(version, Settings()) == client.get("/docs.json").json()
     assert client.get("/health").json()["version"] == version
 
 

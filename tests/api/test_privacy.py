@@ -37,6 +37,7 @@ def test_no_trace_of_what_was_submitted(server: Server, client: httpx.Client) ->
     ]
     answers += [
         client.get(f"/static_content/{LATIN_SECRET}"),
+        client.get("/metrics"),
         client.get("/livez"),
         client.get("/readyz"),
         client.get("/schema.json"),

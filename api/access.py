@@ -1,0 +1,75 @@
+"""Who may call: API keys, rate limits and web pages of other origins, all off unless `Settings` asks for them."""
+
+import hmac
+import time
+
+from limits.aio.strategies import MovingWindowRateLimiter
+from limits.errors import StorageError
+from limits.storage import storage_from_string
+from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Scope
+
+from api import errors
+from api.settings import Settings, digest
+
+
+class Gate:
+    """Admits a request or says why not."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._keys, self._limit = settings.api_keys, settings.rate_limit
+        storage = storage_from_string(f"async+{settings.rate_limit_storage}", wrap_exceptions=True)
+        self._limiter = MovingWindowRateLimiter(storage)
+
+    async def admit(self, scope: Scope) -> None:
+        """Raises UnauthorizedError, TooManyRequestsError, or UnavailableError when the store of counts is away."""
+        caller = self._caller(scope)
+        if self._limit is None:
+            return
+        try:
+            admitted = await self._limiter.hit(self._limit, caller)
+            reset = (await self._limiter.get_window_stats(self._limit, caller)).reset_time if not admitted else 0
+        except StorageError:
+            raise errors.UnavailableError from None
+        if not admitted:
+            raise errors.TooManyRequestsError(max(1, round(reset - time.time())))
+
+    def _caller(self, scope: Scope) -> str:
+        """By what the caller is counted: a digest of its key, or its address."""
+        if not self._keys:
+            return scope["client"][0] if scope.get("client") else "unknown"
+        offered = digest(_offered_key(scope))
+        # In constant time, and of digests: the time taken tells nothing of a key.
+        if not any(hmac.compare_digest(offered, key) for key in self._keys):
+            raise errors.UnauthorizedError
+        return offered.hex()
+
+
+def _offered_key(scope: Scope) -> str:
+    """The key of `Authorization: Bearer` or `X-API-Key`; empty when none came."""
+    headers = {name: value.decode("latin-1").strip() for name, value in scope["headers"]}
+    scheme, _, token = headers.get(b"authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else headers.get(b"x-api-key", "")
+
+
+class Cors(CORSMiddleware):
+    """Lets pages of some origins call; a refused preflight is told in the contract's shape."""
+
+    def __init__(self, app: ASGIApp, origins: tuple[str, ...]) -> None:
+        super().__init__(
+            app,
+            allow_origins=origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type", "X-API-Key"],
+            expose_headers=["Retry-After", "X-Request-Id"],
+        )
+
+    def preflight_response(self, request_headers: Headers) -> Response:
+        """The answer to a browser that asks before it sends."""
+        response = super().preflight_response(request_headers)
+        if response.status_code < 400:
+            return response
+        refusal = errors.FieldError("Pages of this origin, or this method or header, may not be used from a browser")
+        return JSONResponse(refusal.body, refusal.status, {"Vary": "Origin"})
