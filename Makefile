@@ -22,17 +22,17 @@ evaluate: .venv/installed  ## score DATA=file.csv, or the test part, with the se
 	@$(PY) -m model_store.store || $(PY) train.py
 	@$(PY) evaluate.py $(DATA)
 
-test: .venv/installed  ## run the whole suite
+test: .venv/installed  ## run all tests but those of make soak
 	$(PY) -m pytest
 
 soak: .venv/installed  ## the long tests: load, faults, abuse (a quarter of an hour)
-	$(PY) -m pytest -m soak
+	$(PY) -m pytest -m soak -s
 
 bench: .venv/installed benchmarks/.venv/installed  ## measure the service beside its peers; writes benchmarks/report.md
 	@$(PY) -m model_store.store || $(PY) train.py
 	@$(PY) -m benchmarks.bench
 
-check: .venv/installed  ## format, lint and type-check
+check: .venv/installed  ## check format, lint and types; changes nothing
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy .

@@ -1,11 +1,11 @@
 """Score a labelled file with the served model, over HTTP, and print the table of the model card.
 
     make evaluate                  the test part of the corpus; also checks that the served answers are the model's own
-    make evaluate DATA=file.csv    any file in the corpus format
+    make evaluate DATA=file.csv    any labelled file, as described below
 
 The file is CSV in UTF-8 with a header line. Needed are the columns `text`, `depression` and `anxiety`; `id`,
-`variety`, `kind` and `split` are used where they are there. Every line that cannot be scored is named, and then
-nothing is scored.
+`variety` and `kind` are used where they are there, others are ignored. Every line that cannot be scored is named,
+and then nothing is scored.
 """
 
 import argparse

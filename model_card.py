@@ -37,13 +37,14 @@ labelling rubric, not what the writer suffers from. A low level is no sign of sa
 
 {data}
 
-All of it is synthetic: written and labelled by language models under the project's rubric (see the data card in
-`corpus/`), not by people in distress, and no clinician has reviewed it.
+The project's own corpus is synthetic: written and labelled by language models under the project's rubric (see the data
+card in `corpus/`), not by people in distress, and no clinician has reviewed it.
 
 ## Evaluation
 
-On {test} held-back texts with other voices and subjects than the training part. In brackets 95 % intervals, by
-{resamples} bootstrap resamplings of the texts. The intervals speak of texts like these, not of real diaries.
+On {test} held-back texts; in the project's own corpus they have other voices and subjects than the training part. In
+brackets 95 % intervals, by {resamples} bootstrap resamplings of the texts. The intervals speak of texts like these,
+not of real diaries.
 
 {table}
 

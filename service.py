@@ -14,7 +14,6 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
-from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from alerts import HistoryEntry, find_alerts
 from api import schemas
@@ -24,13 +23,19 @@ from api.draining import Drain
 from api.errors import RETRY_AFTER_SECONDS
 from api.middleware import PATHS, ContractMiddleware
 from api.openapi import DOCS_PAGE, openapi_document
-from api.settings import Settings
+from api.settings import Settings, SettingsError
 from api.telemetry import BATCHES, WAITING, TelemetryMiddleware, log_requests_to_stderr, metrics_page, note_prediction
 from model_store.store import CLASSIFIER_TAG, ENCODER_TAG, KNOWN_TEXTS, load_models, project_version
 
+logger = logging.getLogger("bentoml.severity")
 SERVICE_NAME = "arabic-mood-severity"
 VERSION = project_version()
-SETTINGS = Settings.of(os.environ)
+try:
+    SETTINGS = Settings.of(os.environ)
+except SettingsError as error:
+    raise SystemExit(str(error)) from None
+# The server would believe every caller on this machine about its address; an empty list believes none.
+os.environ["FORWARDED_ALLOW_IPS"] = ",".join(SETTINGS.trusted_proxies)
 # BentoML's own time limit answers outside the contract; ours must always come first.
 TRAFFIC: dict[str, float] = {"timeout": SETTINGS.timeout_seconds + 30}
 # BentoML's access log and metrics repeat every path that was asked for, known or not; ours do not.
@@ -59,16 +64,20 @@ logging.getLogger("bentoml._internal.server.http_app").addFilter(without_traceba
 Answer = tuple[int, int, str]
 
 
-@bentoml.service(name="SeverityRunner", traffic=TRAFFIC, **QUIET)
+# One thread for the texts of callers, one for the check of health, which waits for none of them.
+@bentoml.service(name="SeverityRunner", traffic=TRAFFIC, threads=2, **QUIET)
 class SeverityRunner:
-    """The model worker: scores a list of texts in one forward pass."""
+    """The runner: holds the models and scores a list of texts, each by itself."""
 
     encoder = BentoModel(f"{ENCODER_TAG}:latest")
     classifier = BentoModel(f"{CLASSIFIER_TAG}:latest")
 
     def __init__(self) -> None:
+        from model_store.graph import instruction_sets, usable_cores  # not for the service's own process
+
         self.model = load_models(self.encoder, self.classifier)
         self.model.score(KNOWN_TEXTS)  # the first forward pass is slow; let no caller wait for it
+        logger.info("8-bit integers on %d cores, with %s", usable_cores(), ", ".join(instruction_sets()) or "any")
         # The service may have more for the runner as long as it drains itself.
         self.drain = Drain(quiet_seconds=1.5)
         self.drain.watch()
@@ -97,7 +106,7 @@ class SeverityService:
         facts = self.classifier.info.metadata
         self.embedding_model, self.classifier_name = str(facts["embedding_model"]), str(facts["classifier"])
         self.known_answers = [tuple(levels) for levels in facts["known_answers"]]
-        self.coalescer: Coalescer[Answer] = Coalescer(self._score_batch)
+        self.coalescer: Coalescer[Answer] = Coalescer(self._score_waiting)
         WAITING.set_function(lambda: len(self.coalescer))
         log_requests_to_stderr()
         DRAIN.watch()
@@ -134,7 +143,7 @@ class SeverityService:
         return self._response(scored, [*entries, HistoryEntry(scored[0], scored[1], date)])
 
     async def is_healthy(self) -> bool:
-        """Whether the known texts get their known answers from the runner; the finding is kept for a second."""
+        """Whether the known texts get their known answers from the runner; the finding is kept for a moment."""
         async with self.health_lock:
             if time.monotonic() - self.checked_at > HEALTH_KEPT_SECONDS:
                 self.healthy, self.checked_at = await self._knows_answers(), time.monotonic()
@@ -160,8 +169,11 @@ class SeverityService:
         note_prediction(answer[0], answer[1], batch)
         return answer
 
-    async def _score_batch(self, texts: list[str]) -> Sequence[Answer]:
+    async def _score_waiting(self, texts: list[str]) -> Sequence[Answer]:
         BATCHES.observe(len(texts))
+        return await self._score_batch(texts)
+
+    async def _score_batch(self, texts: list[str]) -> Sequence[Answer]:
         try:
             return await self.runner.to_async.score(texts=texts)
         except (aiohttp.ClientError, httpx.TransportError):
@@ -170,10 +182,10 @@ class SeverityService:
     async def _knows_answers(self) -> bool:
         try:
             async with asyncio.timeout(HEALTH_CHECK_SECONDS):
-                answers = await asyncio.gather(*(self.coalescer.score(text, first=True) for text in KNOWN_TEXTS))
+                answers = await asyncio.gather(*(self._score_batch([text]) for text in KNOWN_TEXTS))
         except (TimeoutError, bentoml.exceptions.BentoMLException):
             return False
-        return [scored.answer[:2] for scored in answers] == self.known_answers
+        return [answer[:2] for (answer,) in answers] == self.known_answers
 
 
 async def health(_: Request) -> JSONResponse:
@@ -210,8 +222,6 @@ mounted_app.routes.extend(
 # The first is the outermost.
 add_layer = SeverityService.add_asgi_middleware  # type: ignore[attr-defined]
 add_layer(TelemetryMiddleware, paths=PATHS)
-if SETTINGS.trusted_proxies:
-    add_layer(ProxyHeadersMiddleware, trusted_hosts=list(SETTINGS.trusted_proxies))
 if SETTINGS.cors_origins:
     add_layer(Cors, origins=SETTINGS.cors_origins)
 add_layer(ContractMiddleware, settings=SETTINGS, drain=DRAIN)

@@ -38,8 +38,14 @@ REPORTS = Path(__file__).parent / "reports"
 
 
 def main(command_line: Sequence[str] | None = None) -> None:
-    started = time.monotonic()
     arguments = parse_arguments(command_line)
+    with tempfile.TemporaryDirectory(prefix="severity-training-") as made:
+        train_and_save(arguments, Path(made))
+
+
+def train_and_save(arguments: argparse.Namespace, made: Path) -> None:
+    """The whole story; `made` is an empty folder for the files of both models."""
+    started = time.monotonic()
     rows = read_corpus(arguments.corpus)
     if found := problems(rows):
         raise SystemExit("\n".join(found))
@@ -50,7 +56,6 @@ def main(command_line: Sequence[str] | None = None) -> None:
     print(f"{len(train)} texts to train on, {len(test)} held back")
 
     recipe = FAST if arguments.fast else Recipe()
-    made = Path(tempfile.mkdtemp(prefix="severity-training-"))
     model = train_model(train, recipe, made, arguments.encoder)
     training_seconds = time.monotonic() - started
 

@@ -1,11 +1,12 @@
 """Who may call: API keys, rate limits and web pages of other origins, all off unless `Settings` asks for them."""
 
 import hmac
+import ipaddress
+import math
 import time
 
-from limits.aio.strategies import MovingWindowRateLimiter
+from limits.aio.strategies import SlidingWindowCounterRateLimiter
 from limits.errors import StorageError
-from limits.storage import storage_from_string
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
@@ -20,26 +21,25 @@ class Gate:
 
     def __init__(self, settings: Settings) -> None:
         self._keys, self._limit = settings.api_keys, settings.rate_limit
-        storage = storage_from_string(f"async+{settings.rate_limit_storage}", wrap_exceptions=True)
-        self._limiter = MovingWindowRateLimiter(storage)
+        self._limiter = SlidingWindowCounterRateLimiter(self._limit.storage) if self._limit else None
 
     async def admit(self, scope: Scope) -> None:
         """Raises UnauthorizedError, TooManyRequestsError, or UnavailableError when the store of counts is away."""
         caller = self._caller(scope)
-        if self._limit is None:
+        if self._limit is None or self._limiter is None:
             return
         try:
-            admitted = await self._limiter.hit(self._limit, caller)
-            reset = (await self._limiter.get_window_stats(self._limit, caller)).reset_time if not admitted else 0
+            if await self._limiter.hit(self._limit.item, caller):
+                return
+            reset = (await self._limiter.get_window_stats(self._limit.item, caller)).reset_time
         except StorageError:
             raise errors.UnavailableError from None
-        if not admitted:
-            raise errors.TooManyRequestsError(max(1, round(reset - time.time())))
+        raise errors.TooManyRequestsError(max(1, math.ceil(reset - time.time())))
 
     def _caller(self, scope: Scope) -> str:
         """By what the caller is counted: a digest of its key, or its address."""
         if not self._keys:
-            return scope["client"][0] if scope.get("client") else "unknown"
+            return _network(scope["client"][0]) if scope.get("client") else "unknown"
         offered = digest(_offered_key(scope))
         # In constant time, and of digests: the time taken tells nothing of a key.
         if not any(hmac.compare_digest(offered, key) for key in self._keys):
@@ -47,11 +47,20 @@ class Gate:
         return offered.hex()
 
 
-def _offered_key(scope: Scope) -> str:
+def _network(address: str) -> str:
+    """The address; of IPv6 the network of 64 bits, since a caller usually has all of it."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    return address if parsed.version == 4 else str(ipaddress.ip_network((parsed, 64), strict=False))
+
+
+def _offered_key(scope: Scope) -> bytes:
     """The key of `Authorization: Bearer` or `X-API-Key`; empty when none came."""
-    headers = {name: value.decode("latin-1").strip() for name, value in scope["headers"]}
-    scheme, _, token = headers.get(b"authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else headers.get(b"x-api-key", "")
+    headers: dict[bytes, bytes] = dict(scope["headers"])
+    scheme, _, token = headers.get(b"authorization", b"").strip().partition(b" ")
+    return token.strip() if scheme.lower() == b"bearer" else headers.get(b"x-api-key", b"").strip()
 
 
 class Cors(CORSMiddleware):

@@ -52,18 +52,15 @@ class Coalescer(Generic[AnswerT]):
         """How many texts wait."""
         return len(self._waiting)
 
-    async def score(self, text: str, *, first: bool = False) -> Scored[AnswerT]:
-        """The answer for `text`, which with `first` overtakes all that wait.
+    async def score(self, text: str) -> Scored[AnswerT]:
+        """The answer for `text`.
 
         Raises QueueFullError, and whatever the call that carried the text raised.
         """
-        waiting = _Waiting[AnswerT](text, asyncio.get_running_loop().create_future())
-        if first:
-            self._waiting.appendleft(waiting)
-        elif len(self._waiting) >= MAX_WAITING or self._characters >= MAX_WAITING_CHARACTERS:
+        if len(self._waiting) >= MAX_WAITING or self._characters + len(text) > MAX_WAITING_CHARACTERS:
             raise QueueFullError
-        else:
-            self._waiting.append(waiting)
+        waiting = _Waiting[AnswerT](text, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
         self._characters += len(text)
         if self._sender is None or self._sender.done():
             self._sender = asyncio.create_task(self._send_until_empty())

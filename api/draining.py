@@ -7,11 +7,11 @@ before the requests that wait for it are answered.
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-# The whole of it stays below the ten seconds that container platforms give at least.
+# Container platforms give ten seconds at least; the server needs some of them for itself.
 LONGEST_SECONDS = 8.0
 _STEP_SECONDS = 0.05
 
@@ -35,9 +35,11 @@ class Drain:
     def watch(self) -> None:
         """Stand before the present handler of SIGTERM; call it from the main thread, once the server has its own."""
         server_handler = signal.getsignal(signal.SIGTERM)
+        if not callable(server_handler):
+            return
 
         def handle(number: int, frame: FrameType | None) -> None:
-            if self.begun or not callable(server_handler):
+            if self.begun:
                 return
             self.begun, self._last = True, time.monotonic()
             threading.Thread(target=self._end, args=(server_handler, number), daemon=True).start()
@@ -56,8 +58,12 @@ class Drain:
                 self._in_flight -= 1
                 self._last = time.monotonic()
 
-    def _end(self, server_handler: "signal.Handlers", number: int) -> None:
+    def _is_busy(self) -> bool:
+        with self._lock:
+            return self._in_flight > 0 or time.monotonic() - self._last < self.quiet_seconds
+
+    def _end(self, server_handler: Callable[[int, FrameType | None], object], number: int) -> None:
         give_up = time.monotonic() + LONGEST_SECONDS
-        while time.monotonic() < give_up and (self._in_flight or time.monotonic() - self._last < self.quiet_seconds):
+        while self._is_busy() and time.monotonic() < give_up:
             time.sleep(_STEP_SECONDS)
-        server_handler(number, None)  # type: ignore[operator]
+        server_handler(number, None)

@@ -64,7 +64,7 @@ class Row:
     @property
     def is_hard(self) -> bool:
         """Whether the text is of a kind that misleads a reader of keywords."""
-        return self.kind not in PLAIN_KINDS
+        return self.kind in HARD_KINDS
 
     @property
     def pair(self) -> str | None:

@@ -1,14 +1,22 @@
 """Runs an ONNX graph on the CPU: one input on all cores, many inputs side by side on one core each."""
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
+
+# Beyond, a text is too small to share; run more services instead.
+MOST_CORES = 8
+
+# What products of 8-bit matrices run on, the fastest last; ONNX Runtime takes the best one that is there.
+INSTRUCTION_SETS = ("avx2", "avx512f", "avx_vnni", "avx512_vnni", "amx_int8")
 
 Inputs = Mapping[str, NDArray[np.float32]]
 
@@ -22,7 +30,7 @@ class Graph:
     """
 
     def __init__(self, path: Path) -> None:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        cores = usable_cores()
         self._alone, self._beside_others = _session(path, cores), _session(path, 1)
         self._pool = ThreadPoolExecutor(cores)
         self.inputs = [one.name for one in self._alone.get_inputs()]
@@ -32,6 +40,23 @@ class Graph:
         if len(inputs) == 1:
             return [self._alone.run(None, inputs[0])[0]]
         return list(self._pool.map(lambda one: self._beside_others.run(None, one)[0], inputs))
+
+
+def usable_cores() -> int:
+    """The cores that this process may use, by its affinity and its container's quota; 8 at most."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):  # another system, or no quota: "max"
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="utf-8").split()
+        cores = min(cores, math.ceil(int(quota) / int(period)))
+    return min(cores, MOST_CORES)
+
+
+def instruction_sets() -> list[str]:
+    """Which of INSTRUCTION_SETS this processor has; empty where /proc/cpuinfo does not tell."""
+    with suppress(OSError):
+        flags = Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
+        return [name for name in INSTRUCTION_SETS if name in flags]
+    return []
 
 
 def _session(path: Path, threads: int) -> Any:

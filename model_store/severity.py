@@ -6,10 +6,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from model_store.classifier import SeverityClassifier, decide
+from model_store import TARGETS
+from model_store.classifier import LEVELS, SeverityClassifier, decide
 from model_store.encoder import Encoder, Window
 from model_store.language import detect_language
 from model_store.normalisation import normalise
+
+WINDOWS_AT_ONCE = 32
 
 
 class Severity(NamedTuple):
@@ -40,7 +43,7 @@ class SeverityModel:
         so that one severe passage is not thinned out by a long calm rest.
         """
         windows, owners = text_windows(self.encoder, texts)
-        probabilities = self.classifier.probabilities(windows, self.encoder.embed(windows))
+        probabilities = self._probabilities(windows)
         levels = decide(probabilities)
         # The last of each text's windows when sorted by text, then level, then certainty of that level.
         certainty = np.take_along_axis(probabilities, levels[..., None], axis=-1)[..., 0]
@@ -49,6 +52,14 @@ class SeverityModel:
         rows = np.stack([order[last] for order in counted], axis=1)
         columns = np.arange(levels.shape[1])
         return Assessment(levels[rows, columns], probabilities[rows, columns])
+
+    def _probabilities(self, windows: Sequence[Window]) -> NDArray[np.float32]:
+        """A few windows at a time: a long text has hundreds, whose vectors would fill the memory."""
+        found = np.empty((len(windows), len(TARGETS), LEVELS), dtype=np.float32)
+        for start in range(0, len(windows), WINDOWS_AT_ONCE):
+            some = windows[start : start + WINDOWS_AT_ONCE]
+            found[start : start + WINDOWS_AT_ONCE] = self.classifier.probabilities(some, self.encoder.embed(some))
+        return found
 
     def score(self, texts: Sequence[str]) -> list[Severity]:
         """One `Severity` per text, in order; an answer does not depend on its neighbours."""

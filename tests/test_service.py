@@ -54,6 +54,21 @@ def test_served_answers_are_those_of_the_stored_model_whoever_else_asks(
     assert [answers[index] for index in range(len(texts))] == expected
 
 
+def test_health_does_not_wait_for_a_long_text(server: Server) -> None:
+    longest = (LONG * 40)[:20_000]
+    with ThreadPoolExecutor(2) as pool:
+        asking = [
+            pool.submit(httpx.post, f"{server.url}/predict", json={"text": longest}, timeout=60) for _ in range(2)
+        ]
+        found = []
+        while not all(one.done() for one in asking):
+            found.append(httpx.get(f"{server.url}/health", timeout=5).status_code)
+            time.sleep(0.2)
+    assert [one.result().status_code for one in asking] == [200, 200]
+    assert len(found) > 2
+    assert set(found) == {200}
+
+
 def test_starting_and_a_killed_runner_are_unavailable_and_pass(training: Path, tmp_path: Path) -> None:
     with serving("service:SeverityService", tmp_path / "log") as server:
         assert server.statuses_while_starting <= {200, 503}
@@ -64,7 +79,7 @@ def test_starting_and_a_killed_runner_are_unavailable_and_pass(training: Path, t
             if "SeverityRunner" in child.cmdline()
         ]
         os.kill(runner.pid, signal.SIGKILL)
-        time.sleep(1.1)  # a finding of health is kept for a second
+        time.sleep(1.1)  # longer than a finding of health is kept
         health = httpx.get(f"{server.url}/health", timeout=5)
         assert health.status_code == 503
         assert set(health.json()) == {"status", "service", "version"}

@@ -17,6 +17,7 @@ from api.draining import Drain
 from api.middleware import ContractMiddleware
 from api.openapi import openapi_document
 from api.settings import Settings, SettingsError, digest
+from tests.conftest import serving
 
 KEY, OTHER = "zq-first-key-zq", "zq-other-key-zq"
 JSON = {"content-type": "application/json"}
@@ -77,7 +78,7 @@ def test_one_of_the_keys_must_come_by_either_header() -> None:
 def test_keys_come_from_a_file_too(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text(f"# ours\n{KEY}\n\n{OTHER}\n", encoding="utf-8")
-    assert Settings.of({"API_KEYS_FILE": str(file)}).api_keys == (digest(KEY), digest(OTHER))
+    assert Settings.of({"API_KEYS_FILE": str(file)}).api_keys == (digest(KEY.encode()), digest(OTHER.encode()))
     file.write_text("# none yet\n", encoding="utf-8")
     with pytest.raises(SettingsError, match="API_KEYS_FILE holds no key"):
         Settings.of({"API_KEYS_FILE": str(file)})
@@ -141,6 +142,62 @@ def test_a_store_of_counts_that_is_away_is_unavailable(monkeypatch: pytest.Monke
     assert "192.0.2.9" not in answer.text
 
 
+@pytest.mark.parametrize("uri", ["zqdis://:secret@host", "redis+zq://", "nothing"])
+def test_a_store_that_is_none_stops_the_start_without_its_address(uri: str) -> None:
+    with pytest.raises(SettingsError, match="RATE_LIMIT_STORAGE") as refusal:
+        Settings.of({"RATE_LIMIT": "3/minute", "RATE_LIMIT_STORAGE": uri})
+    assert "secret" not in str(refusal.value)
+    assert refusal.value.__suppress_context__
+
+
+def test_only_one_limit_can_be_named() -> None:
+    with pytest.raises(SettingsError, match="RATE_LIMIT must be"):
+        Settings.of({"RATE_LIMIT": "10/second;100/day"})
+
+
+def test_callers_of_one_ipv6_network_share_their_rate() -> None:
+    app = app_with({"RATE_LIMIT": "1/minute"})
+    callers = ("2001:db8::1", "2001:db8::2", "2001:db8:0:1::1")
+    assert [ask(app, ("POST", "/predict", JSON), client=one)[0].status_code for one in callers] == [200, 429, 200]
+
+
+def test_all_settings_together_on_a_real_server(training: Path, tmp_path: Path) -> None:
+    with (
+        serving(
+            "service:SeverityService",
+            tmp_path / "log",
+            API_KEYS=KEY,
+            RATE_LIMIT="4/minute",
+            CORS_ORIGINS="https://app.example",
+            CLOSED="docs,metrics",
+        ) as server,
+        httpx.Client(base_url=server.url, headers={"origin": "https://app.example"}) as client,
+    ):
+        refused = client.post("/predict", json={"text": "كلام"})
+        client.headers["x-api-key"] = KEY
+        answers = [client.post("/predict", json={"text": "كلام"}) for _ in range(5)]
+        closed = [client.get(path).status_code for path in ("/", "/docs.json", "/metrics", "/health")]
+    assert [answer.status_code for answer in (refused, *answers)] == [401, 200, 200, 200, 200, 429]
+    for answer in (refused, *answers):
+        assert answer.headers["access-control-allow-origin"] == "https://app.example"
+        assert "x-request-id" in answer.headers
+    assert closed == [404, 404, 404, 200]
+    assert KEY not in (tmp_path / "log").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("proxies", "statuses"), [("", [200, 429]), ("127.0.0.1", [200, 200])])
+def test_a_forwarded_address_is_believed_of_trusted_proxies_alone(
+    training: Path, tmp_path: Path, proxies: str, statuses: list[int]
+) -> None:
+    log = tmp_path / "log"
+    with serving("service:SeverityService", log, RATE_LIMIT="1/minute", TRUSTED_PROXIES=proxies) as server:
+        found = [
+            httpx.post(f"{server.url}/alerts", json={"history": []}, headers={"x-forwarded-for": address}).status_code
+            for address in ("192.0.2.1", "192.0.2.2")
+        ]
+    assert found == statuses
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -149,6 +206,10 @@ def test_a_store_of_counts_that_is_away_is_unavailable(monkeypatch: pytest.Monke
         ("REQUEST_TIMEOUT_SECONDS", "0"),
         ("CLOSED", "health"),
         ("API_KEYS", " , "),
+        ("API_KEYS_FILE", ""),
+        ("API_KEYS_FILE", "/nowhere/zq"),
+        ("CORS_ORIGINS", "https://app.example/path"),
+        ("TRUSTED_PROXIES", "10.0.0.1/8"),
     ],
 )
 def test_a_meaningless_setting_stops_the_start_and_is_named(name: str, value: str) -> None:
