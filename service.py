@@ -211,6 +211,11 @@ async def metrics(_: Request) -> Response:
     return Response(metrics_page(), media_type="text/plain; version=0.0.4")
 
 
+def is_overloaded() -> bool:
+    """Whether so many texts wait that a further one is refused."""
+    return bool(bentoml.get_current_service().coalescer.is_full)
+
+
 mounted_app.routes.extend(
     [
         Route("/health", health),
@@ -224,4 +229,4 @@ add_layer = SeverityService.add_asgi_middleware  # type: ignore[attr-defined]
 add_layer(TelemetryMiddleware, paths=PATHS)
 if SETTINGS.cors_origins:
     add_layer(Cors, origins=SETTINGS.cors_origins)
-add_layer(ContractMiddleware, settings=SETTINGS, drain=DRAIN)
+add_layer(ContractMiddleware, settings=SETTINGS, drain=DRAIN, is_overloaded=is_overloaded)

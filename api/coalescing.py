@@ -52,12 +52,17 @@ class Coalescer(Generic[AnswerT]):
         """How many texts wait."""
         return len(self._waiting)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether no further text would be taken, however short."""
+        return len(self._waiting) >= MAX_WAITING or self._characters >= MAX_WAITING_CHARACTERS
+
     async def score(self, text: str) -> Scored[AnswerT]:
         """The answer for `text`.
 
         Raises QueueFullError, and whatever the call that carried the text raised.
         """
-        if len(self._waiting) >= MAX_WAITING or self._characters + len(text) > MAX_WAITING_CHARACTERS:
+        if self.is_full or self._characters + len(text) > MAX_WAITING_CHARACTERS:
             raise QueueFullError
         waiting = _Waiting[AnswerT](text, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)

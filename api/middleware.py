@@ -8,7 +8,7 @@ fields, and gives every error the one shape.
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pydantic import BaseModel
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -32,6 +32,7 @@ SCHEMAS: dict[str, type[Body]] = {
     "/alerts": AlertsRequest,
     "/predict-with-alerts": PredictWithAlertsRequest,
 }
+_SCORING = {"/predict", "/predict-with-alerts"}
 # The rest of what the service shows. Probes, ours and BentoML's, are open to all.
 PROBES = {"/health", "/livez", "/readyz", "/healthz"}
 # By the word that closes them; BentoML's client asks for the schema.
@@ -51,10 +52,11 @@ class ContractMiddleware:
     Args:
         settings: how long a request may take, what is closed and who may call.
         drain: told what is in flight; once it has begun, new requests are refused.
+        is_overloaded: whether texts are refused now; asked before the endpoint, which would refuse at a higher cost.
     """
 
-    def __init__(self, app: ASGIApp, settings: Settings, drain: Drain) -> None:
-        self.drain = drain
+    def __init__(self, app: ASGIApp, settings: Settings, drain: Drain, is_overloaded: Callable[[], bool]) -> None:
+        self.drain, self.is_overloaded = drain, is_overloaded
         self.app, self.timeout_seconds, self.gate = app, settings.timeout_seconds, Gate(settings)
         self.closed = frozenset(path for word in settings.closed for path in _CLOSABLE[word])
 
@@ -96,8 +98,10 @@ class ContractMiddleware:
             raise errors.UnavailableError
         with self.drain.in_flight():
             _check_media_type(scope)
-            fields = parse_json_object(await _read_body(scope, receive))
-            await self.app(_without_range(scope), _replay(validate_fields(schema, fields), receive), answer.send)
+            body = validate_fields(schema, parse_json_object(await _read_body(scope, receive)))
+            if scope["path"] in _SCORING and self.is_overloaded():
+                raise errors.UnavailableError
+            await self.app(_without_range(scope), _replay(body, receive), answer.send)
 
     def _check_route(self, path: str, method: str) -> None:
         if path not in PATHS or path in self.closed:

@@ -36,7 +36,7 @@ def app_with(environment: Mapping[str, str]) -> Any:
     settings = Settings.of(environment)
     routes = [Route("/predict", predicts, methods=["POST"])]
     routes += [Route(path, reads) for path in ("/health", "/livez", "/readyz", "/metrics", "/", "/docs.json")]
-    app = ContractMiddleware(Starlette(routes=routes), settings, Drain(0))
+    app = ContractMiddleware(Starlette(routes=routes), settings, Drain(0), lambda: False)
     return Cors(app, settings.cors_origins) if settings.cors_origins else app
 
 

@@ -22,11 +22,18 @@ TIMEOUT = 0.2
 
 
 def post(
-    endpoint: Callable[[Request], Any], body: dict[str, Any] | None = None, content: Any = None, path: str = "/predict"
+    endpoint: Callable[[Request], Any],
+    body: dict[str, Any] | None = None,
+    content: Any = None,
+    path: str = "/predict",
+    overloaded: bool = False,
 ) -> httpx.Response:
     """One request through the layer to `endpoint`, without a server."""
     app = ContractMiddleware(
-        Starlette(routes=[Route(path, endpoint, methods=["POST"])]), Settings(timeout_seconds=TIMEOUT), Drain(0)
+        Starlette(routes=[Route(path, endpoint, methods=["POST"])]),
+        Settings(timeout_seconds=TIMEOUT),
+        Drain(0),
+        lambda: overloaded,
     )
 
     async def send() -> httpx.Response:
@@ -116,5 +123,19 @@ def test_an_answer_on_its_way_is_not_followed_by_an_error() -> None:
         messages.append(message)
 
     scope = {"type": "http", "path": "/predict", "method": "POST", "headers": [(b"content-type", b"application/json")]}
-    asyncio.run(ContractMiddleware(breaks_off, Settings(timeout_seconds=TIMEOUT), Drain(0))(scope, receive, send))
+    asyncio.run(
+        ContractMiddleware(breaks_off, Settings(timeout_seconds=TIMEOUT), Drain(0), lambda: False)(scope, receive, send)
+    )
     assert [message["type"] for message in messages] == ["http.response.start"]
+
+
+def test_an_overload_refuses_texts_before_the_endpoint_but_no_history() -> None:
+    async def answers(_: Request) -> Response:
+        return JSONResponse({})
+
+    for path in ("/predict", "/predict-with-alerts"):
+        response = post(answers, path=path, overloaded=True)
+        assert_error(response, 503, "ServiceUnavailable")
+        assert response.headers["retry-after"] == "1"
+    assert_error(post(answers, {"text": 7}, overloaded=True), 400, "ValidationError")
+    assert post(answers, {"history": []}, path="/alerts", overloaded=True).status_code == 200
