@@ -114,7 +114,7 @@ def test_long_texts_share_no_call_and_a_full_queue_refuses(monkeypatch: pytest.M
 
 
 def test_long_texts_fill_the_queue_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coalescing, "MAX_WAITING_CHARACTERS", 30)
+    monkeypatch.setattr(coalescing, "MAX_WAITING_CHARACTERS", 40)
 
     async def scenario() -> None:
         runner = Runner()
@@ -126,9 +126,12 @@ def test_long_texts_fill_the_queue_sooner(monkeypatch: pytest.MonkeyPatch) -> No
         await asyncio.sleep(0)
         assert len(coalescer) == 2
         with pytest.raises(QueueFullError):
-            await coalescer.score("d")
+            await coalescer.score("d" * 11)
+        tasks.append(asyncio.create_task(coalescer.score("d" * 10)))
+        await asyncio.sleep(0)
+        assert coalescer.is_full
         runner.gate.set()
         await asyncio.gather(*tasks)
-        assert (await coalescer.score("d")).answer == "D"
+        assert (await coalescer.score("d" * 11)).answer == "D" * 11
 
     asyncio.run(scenario())

@@ -48,6 +48,12 @@ def reference_words(model: Any, window: Window) -> NDArray[np.float32]:
     return np.stack([states[start:end].mean(axis=0) for start, end in zip(window.starts, ends, strict=True)])
 
 
+def assert_close(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> None:
+    """The same vectors up to what 8 bits cost."""
+    assert cosines(ours, theirs).min() >= 0.99
+    np.testing.assert_allclose(np.linalg.norm(ours, axis=1), np.linalg.norm(theirs, axis=1), rtol=0.05)
+
+
 def cosines(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float32]:
     return (a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
 
@@ -84,7 +90,7 @@ def test_a_word_is_the_mean_of_its_pieces_after_the_last_frozen_layer(
     windows = [encoder.windows(normalise(row.text))[0] for row in corpus_slice[::10]]
     # 8-bit rows and weights cost little: see benchmarks/tried_models.md for what they cost in kappa.
     for one, vectors in zip([window, *windows], encoder.embed([window, *windows]), strict=True):
-        assert cosines(vectors, reference_words(model, one)).min() >= 0.99
+        assert_close(vectors, reference_words(model, one))
 
 
 def test_an_arabic_text_meets_the_same_pieces_in_the_smaller_vocabulary(
@@ -137,7 +143,7 @@ def test_another_encoder_of_the_family_can_be_named(
     tmp_path: Path, encoder: Encoder, config_class: Any, model_class: Any
 ) -> None:
     torch.manual_seed(0)
-    sizes = {"hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 128, "initializer_range": 0.2}
+    sizes = {"hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 128}
     for layers, positions, name in ((8, 300, "right"), (6, 300, "small"), (8, 200, "short")):
         config = config_class(
             vocab_size=encoder.tokenizer.get_vocab_size(),
@@ -155,7 +161,7 @@ def test_another_encoder_of_the_family_can_be_named(
     other = Encoder.load(tmp_path, bert.name)
     assert (other.name, other.dimensions) == ("right", 64)
     (window,) = other.windows("كيف الحال يا صاحبي")
-    assert cosines(other.embed([window])[0], reference_words(expected, window)).min() >= 0.99
+    assert_close(other.embed([window])[0], reference_words(expected, window))
     with pytest.raises(ValueError, match="small is not an encoder of the BERT family with over 6 layers"):
         pretrained(str(tmp_path / "small"))
     with pytest.raises(ValueError, match="short reads fewer than 256 tokens"):
