@@ -5,7 +5,6 @@ import ipaddress
 import math
 import time
 
-from limits.aio.strategies import SlidingWindowCounterRateLimiter
 from limits.errors import StorageError
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
@@ -21,17 +20,17 @@ class Gate:
 
     def __init__(self, settings: Settings) -> None:
         self._keys, self._limit = settings.api_keys, settings.rate_limit
-        self._limiter = SlidingWindowCounterRateLimiter(self._limit.storage) if self._limit else None
 
     async def admit(self, scope: Scope) -> None:
         """Raises UnauthorizedError, TooManyRequestsError, or UnavailableError when the store of counts is away."""
         caller = self._caller(scope)
-        if self._limit is None or self._limiter is None:
+        if self._limit is None:
             return
+        item, counter = self._limit.item, self._limit.counter
         try:
-            if await self._limiter.hit(self._limit.item, caller):
+            if await counter.hit(item, caller):
                 return
-            reset = (await self._limiter.get_window_stats(self._limit.item, caller)).reset_time
+            reset = (await counter.get_window_stats(item, caller)).reset_time
         except StorageError:
             raise errors.UnavailableError from None
         raise errors.TooManyRequestsError(max(1, math.ceil(reset - time.time())))

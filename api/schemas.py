@@ -12,9 +12,8 @@ from pydantic_core import ErrorDetails, PydanticCustomError, from_json
 import alerts
 from alerts.schemas import AlertType, Target
 from api.errors import FieldError, InvalidJSONError
-from model_store.normalisation import has_content
+from model_store.normalisation import LONGEST_TEXT, has_content
 
-MAX_TEXT = 20_000
 MAX_HISTORY = 10_000
 MAX_PARTICIPANT_ID = 128
 _ERRORS_NAMED = 5
@@ -63,7 +62,7 @@ Text = Annotated[
     str,
     Field(
         min_length=1,
-        max_length=MAX_TEXT,
+        max_length=LONGEST_TEXT,
         description="Arabic text, with at least one letter (tatweel is none) or digit; read to its end, however long",
         examples=["تعبان من الشغل بس الحمد لله"],
         json_schema_extra={"pattern": r"[\p{L}\p{N}]"},

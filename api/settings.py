@@ -2,13 +2,13 @@
 
 import hashlib
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from limits import RateLimitItem, parse_many
+from limits.aio.strategies import SlidingWindowCounterRateLimiter
 from limits.storage import storage_from_string
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
@@ -24,7 +24,7 @@ class RateLimit:
     """How many requests a key, or without keys an address, may send in a stretch of time, and where that is counted."""
 
     item: RateLimitItem
-    storage: Any
+    counter: SlidingWindowCounterRateLimiter
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def _api_keys(environment: Mapping[str, str]) -> tuple[bytes, ...]:
     return tuple(digest(key.encode("utf-8")) for key in keys)
 
 
-def _some(keys: "tuple[str, ...] | list[str]", complaint: str) -> "tuple[str, ...] | list[str]":
+def _some(keys: Sequence[str], complaint: str) -> Sequence[str]:
     if not keys:
         raise SettingsError(complaint)
     return keys
@@ -108,11 +108,12 @@ def _rate_limit(environment: Mapping[str, str]) -> RateLimit | None:
     uri = environment.get("RATE_LIMIT_STORAGE") or "memory://"
     try:
         storage = storage_from_string(f"async+{uri}", wrap_exceptions=True, implementation="redispy")
+        counter = SlidingWindowCounterRateLimiter(storage)
     except Exception:  # each store fails in its own way, and some say the address with its password
         raise SettingsError(
             "RATE_LIMIT_STORAGE must be the address of a store of the package limits, whose Python client is installed"
         ) from None
-    return RateLimit(item, storage)
+    return RateLimit(item, counter)
 
 
 def _origins(environment: Mapping[str, str], name: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -71,10 +72,7 @@ class Encoder:
 
     def _window(self, text: str, ids: list[int], offsets: list[tuple[int, int]], word_ids: list[int | None]) -> Window:
         begins = [token for token in range(len(ids)) if token == 0 or word_ids[token] != word_ids[token - 1]]
-        ends = [*begins[1:], len(ids)]
-        words = [
-            text[offsets[begin][0] : offsets[end - 1][1]].strip() for begin, end in zip(begins, ends, strict=False)
-        ]
+        words = [text[offsets[begin][0] : offsets[end - 1][1]].strip() for begin, end in pairwise([*begins, len(ids)])]
         return Window(
             ids=[self._head, *ids, self._tail],
             words=[self._head_word, *words, self._tail_word],

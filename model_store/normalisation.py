@@ -110,6 +110,10 @@ def is_invisible(character: str) -> bool:
     )
 
 
+# As long as the service takes it, and so as long as a text of a corpus may be.
+LONGEST_TEXT = 20_000
+
+
 def has_content(text: str) -> bool:
     """Whether anything in `text` is a letter or digit that a reader can see."""
     return any(c.isalnum() and not is_invisible(c) and c != _TATWEEL for c in text)

@@ -45,28 +45,17 @@ class GraphBuilder:
         self._nodes.append(helper.make_node(operator, list(inputs), [name], domain=domain, **attributes))
         return name
 
-    def linear(self, rows: str, weight: NDArray[np.float32], bias: NDArray[np.float32]) -> str:
-        """`rows @ weight.T + bias` in 8-bit integers; `weight` is (outputs, inputs) as in PyTorch."""
-        return self.linear_of(self.quantised(rows), weight, bias)
+    def linear(self, rows: str, weight: NDArray[np.float32], bias: NDArray[np.float32], gelu: bool = False) -> str:
+        """`rows @ weight.T + bias` in 8-bit integers, with GELU on top if asked for.
 
-    def quantised(self, rows: str) -> tuple[str, str]:
-        """`rows` as uint8 with 128 for zero, and the greatest magnitude of each row."""
-        magnitudes = self.add("ReduceMax", self.add("Abs", rows), self.constant(np.array([-1])), keepdims=1)
-        magnitudes = self.add("Max", magnitudes, self.constant(np.float32(1e-9)))
-        steps = self.add("Mul", rows, self.add("Div", self.constant(np.float32(_ROW_STEPS)), magnitudes))
-        shifted = self.add("Add", self.add("Round", steps), self.constant(np.float32(128)))
-        return self.add("Cast", shifted, to=TensorProto.UINT8), magnitudes
-
-    def linear_of(
-        self, quantised: tuple[str, str], weight: NDArray[np.float32], bias: NDArray[np.float32], gelu: bool = False
-    ) -> str:
-        """The same as `linear` for rows that are quantised already, with GELU on top if asked for."""
-        rows, magnitudes = quantised
+        `weight` is (outputs, inputs) as in PyTorch.
+        """
+        integer_rows, magnitudes = self._quantised(rows)
         scales = np.maximum(np.abs(weight).max(axis=1), 1e-9) / _WEIGHT_STEPS
         integers = np.round(weight / scales[:, None]).astype(np.int8).T
         products = self.add(
             "MatMulIntegerToFloat",
-            *(rows, self.constant(np.ascontiguousarray(integers)), self.constant(np.float32(1))),
+            *(integer_rows, self.constant(np.ascontiguousarray(integers)), self.constant(np.float32(1))),
             *(self.constant((scales / _ROW_STEPS).astype(np.float32)), self.constant(np.uint8(128))),
             domain=_MICROSOFT,
         )
@@ -74,6 +63,14 @@ class GraphBuilder:
         if gelu:
             return self.add("BiasGelu", scaled, self.constant(bias), domain=_MICROSOFT)
         return self.add("Add", scaled, self.constant(bias))
+
+    def _quantised(self, rows: str) -> tuple[str, str]:
+        """`rows` as uint8 with 128 for zero, and the greatest magnitude of each row."""
+        magnitudes = self.add("ReduceMax", self.add("Abs", rows), self.constant(np.array([-1])), keepdims=1)
+        magnitudes = self.add("Max", magnitudes, self.constant(np.float32(1e-9)))
+        steps = self.add("Mul", rows, self.add("Div", self.constant(np.float32(_ROW_STEPS)), magnitudes))
+        shifted = self.add("Add", self.add("Round", steps), self.constant(np.float32(128)))
+        return self.add("Cast", shifted, to=TensorProto.UINT8), magnitudes
 
     def layer_norm(self, rows: str, weight: NDArray[np.float32], bias: NDArray[np.float32], epsilon: float) -> str:
         """Layer normalisation (Ba et al. 2016) of each row."""
@@ -84,7 +81,7 @@ class GraphBuilder:
         """One layer of BERT (Devlin et al. 2019); `weights` by transformers' names within a layer."""
         attended = self.linear(self._attention(rows, weights, heads), *_pair(weights, "attention.output.dense"))
         rows = self.layer_norm(self.add("Add", rows, attended), *_pair(weights, "attention.output.LayerNorm"), epsilon)
-        wide = self.linear_of(self.quantised(rows), *_pair(weights, "intermediate.dense"), gelu=True)
+        wide = self.linear(rows, *_pair(weights, "intermediate.dense"), gelu=True)
         narrow = self.linear(wide, *_pair(weights, "output.dense"))
         return self.layer_norm(self.add("Add", rows, narrow), *_pair(weights, "output.LayerNorm"), epsilon)
 

@@ -136,7 +136,7 @@ def test_a_store_of_counts_that_is_away_is_unavailable(monkeypatch: pytest.Monke
     async def away(*_: Any) -> bool:
         raise StorageError(RuntimeError("no route to 192.0.2.9"))
 
-    monkeypatch.setattr(app.gate._limiter, "hit", away)
+    monkeypatch.setattr(app.gate._limit.counter, "hit", away)
     (answer,) = ask(app, ("POST", "/predict", JSON))
     assert (answer.status_code, answer.json()["error"]) == (503, "ServiceUnavailable")
     assert "192.0.2.9" not in answer.text

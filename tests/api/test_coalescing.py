@@ -24,6 +24,16 @@ class Runner:
         return [text.upper() for text in texts if text != "lost"]
 
 
+async def behind_a_call(coalescer: Coalescer[str], texts: Sequence[str]) -> list[asyncio.Task[Scored[str]]]:
+    """A call for "a" that is under way, and those for `texts`, which wait for its end."""
+    first = asyncio.create_task(coalescer.score("a"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    rest = [asyncio.create_task(coalescer.score(text)) for text in texts]
+    await asyncio.sleep(0)
+    return [first, *rest]
+
+
 def test_texts_that_arrive_during_a_call_leave_together_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coalescing, "MAX_BATCH", 3)
 
@@ -99,11 +109,7 @@ def test_long_texts_share_no_call_and_a_full_queue_refuses(monkeypatch: pytest.M
     async def scenario() -> None:
         runner = Runner()
         coalescer = Coalescer(runner.score)
-        tasks = [asyncio.create_task(coalescer.score("a"))]
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        tasks += [asyncio.create_task(coalescer.score(text)) for text in ("b" * 30, "c" * 6, "d" * 6)]
-        await asyncio.sleep(0)
+        tasks = await behind_a_call(coalescer, ["b" * 30, "c" * 6, "d" * 6])
         with pytest.raises(QueueFullError):
             await coalescer.score("e")
         runner.gate.set()
@@ -119,11 +125,7 @@ def test_long_texts_fill_the_queue_sooner(monkeypatch: pytest.MonkeyPatch) -> No
     async def scenario() -> None:
         runner = Runner()
         coalescer = Coalescer(runner.score)
-        tasks = [asyncio.create_task(coalescer.score("a"))]
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        tasks += [asyncio.create_task(coalescer.score(text)) for text in ("b" * 15, "c" * 15)]
-        await asyncio.sleep(0)
+        tasks = await behind_a_call(coalescer, ["b" * 15, "c" * 15])
         assert len(coalescer) == 2
         with pytest.raises(QueueFullError):
             await coalescer.score("d" * 11)
