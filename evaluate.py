@@ -9,14 +9,9 @@ and then nothing is scored.
 """
 
 import argparse
-import os
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import bentoml
@@ -26,9 +21,9 @@ from tqdm import tqdm
 
 import evaluation
 from corpus import CorpusError, Row, read_corpus
+from local_server import bentoml_serve, running
 from model_store.store import CLASSIFIER_TAG, ENCODER_TAG, load_models
 
-ROOT = Path(__file__).parent
 CLIENTS = 8
 START_SECONDS = 120
 ANSWER_SECONDS = 60
@@ -94,27 +89,10 @@ def compare_with_stored_model(rows: Sequence[Row], served: evaluation.Levels) ->
 @contextmanager
 def service() -> Iterator[str]:
     """Serve on a free local port until the caller is done; yields the URL."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    url = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "bentoml", "serve", "service:SeverityService", "--host", "127.0.0.1"]
-    process = subprocess.Popen(
-        [*command, "--port", str(port)], cwd=ROOT, env=os.environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        give_up = time.monotonic() + START_SECONDS
-        while process.poll() is None and time.monotonic() < give_up:
-            with suppress(httpx.TransportError):
-                if httpx.get(f"{url}/health", timeout=5).status_code == 200:
-                    break
-            time.sleep(0.2)
-        else:
+    with running(bentoml_serve("service:SeverityService"), {}) as server:
+        if not server.wait_for("/health", START_SECONDS):
             raise SystemExit("The service did not start; `make serve` shows why.")
-        yield url
-    finally:
-        process.terminate()
-        process.wait()
+        yield server.url
 
 
 if __name__ == "__main__":

@@ -5,31 +5,26 @@ meets them all. Takes about a quarter of an hour on two cores.
 """
 
 import json
-import os
 import platform
-import signal
-import socket
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import bentoml
-import httpx
 import matplotlib as mpl
-import psutil
 import torch
 from tqdm import tqdm
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from benchmarks.load import Load, best_seconds, load
 from corpus import read_corpus
+from local_server import PORT, LocalServer, bentoml_serve, running
 from model_store.graph import INSTRUCTION_SETS, instruction_sets, usable_cores
 from model_store.severity import SeverityModel
 from model_store.store import CLASSIFIER_TAG, ENCODER_TAG, load_models
@@ -41,6 +36,7 @@ from matplotlib import pyplot as plt
 
 HERE = Path(__file__).parent
 PEERS_PYTHON = HERE / ".venv" / "bin" / "python"
+START_SECONDS = 300
 TURNS = 3
 SECONDS = 6.0
 PEER_CLIENTS = (1, 32)
@@ -53,16 +49,16 @@ HISTORY = [{"depression_score": 1, "anxiety_score": 2, "date": f"2026-03-{day:02
 
 def main() -> None:
     model = load_models(bentoml.models.get(ENCODER_TAG), bentoml.models.get(CLASSIFIER_TAG))
-    with tempfile.TemporaryDirectory() as scratch, ExitStack() as running:
+    with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
         whole, half = write_encoder(Path(scratch) / "e5", 12), write_encoder(Path(scratch) / "e5-half", FROZEN_LAYERS)
         services = {
-            "ours": running.enter_context(served("ours", "/predict", *bentoml_command("service:SeverityService"))),
-            "BentoML, plain batching runner": running.enter_context(
-                served("bentoml", "/predict", *bentoml_command("benchmarks.plain_bentoml:PlainService"))
+            "ours": stack.enter_context(served("ours", "/predict", bentoml_serve("service:SeverityService"), "text")),
+            "BentoML, plain batching runner": stack.enter_context(
+                served("bentoml", "/predict", bentoml_serve("benchmarks.plain_bentoml:PlainService"), "text")
             ),
-            "infinity-emb, bf16": running.enter_context(infinity("e5", whole)),
-            f"infinity-emb, bf16, {FROZEN_LAYERS} layers": running.enter_context(infinity("e5-half", half)),
-            "FastAPI + transformers": running.enter_context(plain_fastapi(whole)),
+            "infinity-emb, bf16": stack.enter_context(infinity("e5", whole)),
+            f"infinity-emb, bf16, {FROZEN_LAYERS} layers": stack.enter_context(infinity("e5-half", half)),
+            "FastAPI + transformers": stack.enter_context(plain_fastapi(whole)),
         }
         ours, start_seconds = services["ours"].url, services["ours"].start_seconds
         peers = measure_peers(services, model)
@@ -71,7 +67,7 @@ def main() -> None:
             n: load(ours, [{"text": text} for text in TEXTS], n, SECONDS)
             for n in tqdm(CLIENTS, desc="clients", unit="load")
         }
-        memory = services["ours"].memory_mib()
+        memory = services["ours"].server.memory_mib()
     costs = {"batch": cost_of_batches(model), "words": cost_of_words(model)}
     facts = {"start": start_seconds, "memory": memory, "alerts": alerts, "clients": clients}
     plot(clients, costs)
@@ -79,20 +75,14 @@ def main() -> None:
     print((HERE / "report.md").read_text(encoding="utf-8"))
 
 
+@dataclass(frozen=True)
 class Service:
-    """A served process under measurement."""
+    """A service under measurement: its process, where texts go and in what body."""
 
-    def __init__(self, url: str, body: Any, process: subprocess.Popen[bytes], start_seconds: float) -> None:
-        self.url, self.body, self.process, self.start_seconds = url, body, process, start_seconds
-
-    def memory_mib(self) -> float:
-        """Resident memory of the process and all under it."""
-        parent = psutil.Process(self.process.pid)
-        return sum(p.memory_info().rss for p in [parent, *parent.children(recursive=True)]) / 2**20
-
-
-def bentoml_command(target: str) -> tuple[list[str], str]:
-    return [sys.executable, "-m", "bentoml", "serve", target, "--host", "127.0.0.1", "--port", "PORT"], "text"
+    server: LocalServer
+    url: str
+    body: Callable[[str], dict[str, Any]]
+    start_seconds: float
 
 
 def infinity(name: str, folder: Path) -> Any:
@@ -104,7 +94,7 @@ def infinity(name: str, folder: Path) -> Any:
         "--served-model-name",
         name,
     ]
-    command += ["--port", "PORT", "--host", "127.0.0.1", "--engine", "torch", "--device", "cpu", "--dtype", "bfloat16"]
+    command += ["--port", PORT, "--host", "127.0.0.1", "--engine", "torch", "--device", "cpu", "--dtype", "bfloat16"]
     return served(name, "/embeddings", [*command, "--no-bettertransformer"], "input", {"model": name})
 
 
@@ -115,7 +105,7 @@ def plain_fastapi(folder: Path) -> Any:
         "uvicorn",
         "benchmarks.plain_fastapi:app",
         "--port",
-        "PORT",
+        PORT,
         "--log-level",
         "error",
     ]
@@ -126,37 +116,13 @@ def plain_fastapi(folder: Path) -> Any:
 def served(
     label: str, path: str, command: list[str], field: str, extra: dict[str, Any] | None = None, **environment: str
 ) -> Iterator[Service]:
-    """Run `command` on a free port until the caller is done; up when `/health` (or `/livez`) answers 200."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [part.replace("PORT", str(port)) for part in command]
+    """Run `command` until the caller is done; up when `/health` (or `/livez`) answers 200."""
     before = time.perf_counter()
-    process = subprocess.Popen(
-        command,
-        cwd=HERE.parent,
-        env={**os.environ, **environment},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        url = f"http://127.0.0.1:{port}"
-        health = "/livez" if label == "bentoml" else "/health"
-        while time.perf_counter() - before < 300:
-            if process.poll() is not None:
-                raise SystemExit(f"{label} did not start: {' '.join(command)}")
-            with suppress(httpx.TransportError):
-                if httpx.get(url + health).status_code == 200:
-                    break
-            time.sleep(0.05)
-        else:
+    with running(command, environment) as server:
+        if not server.wait_for("/livez" if label == "bentoml" else "/health", START_SECONDS):
             raise SystemExit(f"{label} did not become healthy in time")
-        yield Service(url + path, lambda text: {field: text, **(extra or {})}, process, time.perf_counter() - before)
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-        process.wait()
+        seconds = time.perf_counter() - before
+        yield Service(server, server.url + path, lambda text: {field: text, **(extra or {})}, seconds)
 
 
 def write_encoder(folder: Path, layers: int) -> Path:
@@ -203,7 +169,7 @@ def measure_peers(services: dict[str, Service], model: SeverityModel) -> dict[st
     rows["our runner, in-process"] = {
         "per_second": median(in_process),
         "p50": median(bare) * 1000,
-        "p99": float("nan"),
+        "p99": None,
         "refused": 0,
     }
     return rows
@@ -260,7 +226,7 @@ def report(peers: dict[str, dict[str, Any]], facts: dict[str, Any], costs: dict[
     ]
     for name, row in peers.items():
         ratio = ours["per_second"] / row["per_second"] if row["per_second"] else float("inf")
-        p99 = "" if name == "our runner, in-process" else f"{row['p99']:.0f}"
+        p99 = "" if row["p99"] is None else f"{row['p99']:.0f}"
         figures = [f"{row['per_second']:.1f}", f"{ratio:.2f} x", f"{row['p50']:.1f}", p99]
         lines.append(f"| {name} | {' | '.join(figures)} | {row['refused']} |")
     lines += [

@@ -2,9 +2,6 @@
 
 import os
 import shutil
-import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,8 +19,8 @@ import pytest
 from hypothesis import settings
 
 from corpus import VARIETIES, Row, read_corpus
+from local_server import ROOT, LocalServer, bentoml_serve, running
 
-ROOT = Path(__file__).parents[1]
 START_SECONDS = 90
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -35,12 +32,10 @@ def pytest_unconfigure() -> None:
 
 
 @dataclass(frozen=True)
-class Server:
-    """A served process: where it listens, what it logs, and how it died or did not."""
+class Server(LocalServer):
+    """A served process with what it logs and how it started."""
 
-    url: str
     log: Path
-    process: subprocess.Popen[bytes]
     statuses_while_starting: set[int]
     predictions_while_starting: set[int]
 
@@ -50,39 +45,23 @@ def serving(
     target: str, log: Path, *, folder: Path = ROOT, python: str = sys.executable, **env: str
 ) -> Iterator[Server]:
     """Run `bentoml serve target` until its `/health` is 200; stop it, and all of its processes, at the end."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [python, "-m", "bentoml", "serve", target, "--host", "127.0.0.1", "--port", str(port)]
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, cwd=folder, stdout=output, stderr=output, env={**os.environ, **env}, start_new_session=True
-        )
-        try:
-            url = f"http://127.0.0.1:{port}"
-            yield Server(url, log, process, *_wait_until_healthy(url, process, log))
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(timeout=20)
-            finally:
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
+    with log.open("wb") as output, running(bentoml_serve(target, python), env, folder, output) as local:
+        yield Server(local.url, local.process, log, *_wait_until_healthy(local, log))
 
 
-def _wait_until_healthy(url: str, process: subprocess.Popen[bytes], log: Path) -> tuple[set[int], set[int]]:
+def _wait_until_healthy(server: LocalServer, log: Path) -> tuple[set[int], set[int]]:
     """Statuses of `/health` up to the first 200, and of `/predict` before it."""
     statuses: set[int] = set()
     predictions: set[int] = set()
     give_up = time.monotonic() + START_SECONDS
-    while time.monotonic() < give_up and process.poll() is None:
+    while time.monotonic() < give_up and server.process.poll() is None:
         with suppress(httpx.TransportError):
-            statuses.add(httpx.get(f"{url}/health", timeout=5).status_code)
+            statuses.add(httpx.get(f"{server.url}/health", timeout=5).status_code)
         if 200 in statuses:
             return statuses, predictions
         if 503 in statuses and not predictions:
             with suppress(httpx.TransportError):
-                predictions.add(httpx.post(f"{url}/predict", json={"text": "x"}, timeout=5).status_code)
+                predictions.add(httpx.post(f"{server.url}/predict", json={"text": "x"}, timeout=5).status_code)
         time.sleep(0.1)
     raise AssertionError(f"the server did not become healthy; its log:\n{log.read_text(encoding='utf-8')}")
 

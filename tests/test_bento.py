@@ -10,7 +10,8 @@ import bentoml
 import httpx
 
 from corpus import Row
-from tests.conftest import ROOT, Server, serving
+from local_server import ROOT
+from tests.conftest import Server, serving
 
 
 def test_a_bento_in_its_own_environment_answers_like_the_clone(
@@ -33,6 +34,7 @@ def test_a_bento_in_its_own_environment_answers_like_the_clone(
         "train.py",
         "evaluat",
         "model_card.py",
+        "local_server.py",
         "training",
         "reports",
         ".venv",

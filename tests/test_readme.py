@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from tests.conftest import ROOT, Server
+from local_server import ROOT
+from tests.conftest import Server
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```sh\n(curl .*?)```\n\n```json\n(.*?)```", README, re.DOTALL)

@@ -27,25 +27,9 @@ TEXTS = [row.text for row in read_corpus() if row.split == "train"][::40][:256]
 BODIES = [{"text": text} for text in TEXTS]
 
 
-def processes(server: Server) -> list[psutil.Process]:
-    parent = psutil.Process(server.process.pid)
-    return [parent, *parent.children(recursive=True)]
-
-
-def memory_mib(server: Server) -> float:
-    return sum(float(process.memory_info().rss) for process in processes(server)) / 2**20
-
-
 def worker(server: Server, of: str) -> psutil.Process:
-    (found,) = [process for process in processes(server) if of in " ".join(process.cmdline())]
+    (found,) = [process for process in server.processes() if of in " ".join(process.cmdline())]
     return found
-
-
-def is_healthy(server: Server) -> bool:
-    try:
-        return httpx.get(f"{server.url}/health", timeout=5).status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 def seconds_until(condition: Iterator[bool], most: float) -> float:
@@ -60,7 +44,7 @@ def seconds_until(condition: Iterator[bool], most: float) -> float:
 
 def health_is(server: Server, healthy: bool) -> Iterator[bool]:
     while True:
-        yield is_healthy(server) == healthy
+        yield server.answers("/health") == healthy
 
 
 def show(**figures: object) -> None:
@@ -91,9 +75,9 @@ def test_memory_does_not_grow(server: Server) -> None:
         return sent
 
     send(5_000)
-    before = memory_mib(server)
+    before = server.memory_mib()
     sent = send(20_000)
-    after = memory_mib(server)
+    after = server.memory_mib()
     show(requests=sent, before_mib=round(before), after_mib=round(after))
     assert after <= before * 1.02
     assert after <= 900
@@ -235,7 +219,7 @@ def test_ten_abusers_at_once_hurt_nobody(
         with suppress(OSError), socket.create_connection((address.hostname, address.port), timeout=60) as connection:
             told.append(abuse(connection))
 
-    before = memory_mib(server)
+    before = server.memory_mib()
     threads = [threading.Thread(target=run) for _ in range(10)]
     for thread in threads:
         thread.start()
@@ -245,13 +229,13 @@ def test_ten_abusers_at_once_hurt_nobody(
         assert httpx.post(f"{server.url}/predict", json={"text": "كلام"}, timeout=10).status_code == 200
         latencies.append(time.monotonic() - asked)
         time.sleep(0.05)
-    grown = memory_mib(server) - before
+    grown = server.memory_mib() - before
     show(slowest_other_s=round(max(latencies), 2), grown_mib=round(grown, 1), told=told[:1])
     assert max(latencies) < 2
     assert grown < 50
     # Whoever is still sending when refused may find the connection gone before the answer.
     assert {answer.split(b" ")[1] if answer else b"" for answer in told} <= {status, b""}
-    assert is_healthy(server)
+    assert server.answers("/health")
 
 
 def test_strange_strings_spoil_no_neighbour(training: Path) -> None:

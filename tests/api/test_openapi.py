@@ -14,8 +14,9 @@ from starlette.responses import PlainTextResponse
 
 from api.openapi import openapi_document
 from api.settings import Settings
+from local_server import ROOT
 from tests.api import test_middleware as without_server
-from tests.conftest import ROOT, Server
+from tests.conftest import Server
 
 CALM = "اليوم طبخنا الرز"
 POSTS = ("/predict", "/alerts", "/predict-with-alerts")
