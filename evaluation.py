@@ -83,6 +83,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Figures of both targets over all rows, per variety and on the hard cases, and of contrast pairs.
 
+    A pair counts as right when both of its texts have both levels right; for one target, among the pairs that
+    differ in it, when both texts have its level right.
     With `probabilities`, of shape (len(rows), 2, 4), also the expected calibration error of each target.
     """
     truth = levels_of(rows)
@@ -94,7 +96,11 @@ def evaluate(
         }
         for column, target in enumerate(TARGETS)
     }
-    report["contrast_pairs"] = _pairs_right(rows, (truth == predicted).all(axis=1))
+    right = truth == predicted
+    report["contrast_pairs"] = _pairs_right(rows, right.all(axis=1))
+    for column, target in enumerate(TARGETS):
+        turning = _turning(rows, truth[:, column])
+        report["contrast_pairs"][target] = _pairs_right([rows[i] for i in turning], right[turning, column])
     if probabilities is not None:
         report["calibration_error"] = {
             target: calibration_error(truth[:, column], probabilities[:, column])
@@ -112,8 +118,17 @@ def calibration_error(truth: Levels, probabilities: NDArray[np.float32]) -> floa
     return float(sum(gaps))
 
 
+def _turning(rows: Sequence[Row], levels: NDArray[np.int64]) -> list[int]:
+    """The numbers of the rows in contrast pairs whose two texts differ in this target."""
+    of_pair: dict[str, set[int]] = {}
+    for row, level in zip(rows, levels.tolist(), strict=True):
+        if row.pair is not None:
+            of_pair.setdefault(row.pair, set()).add(level)
+    return [i for i, row in enumerate(rows) if row.pair is not None and len(of_pair[row.pair]) == 2]
+
+
 def _pairs_right(rows: Sequence[Row], right: NDArray[np.bool_]) -> dict[str, Any]:
-    """How many contrast pairs there are, and the share of which both texts have both levels right."""
+    """How many contrast pairs there are, and the share of which both texts are right."""
     pairs: dict[str, bool] = {}
     for row, is_right in zip(rows, right.tolist(), strict=True):
         if row.pair is not None:
@@ -154,11 +169,20 @@ def table(reports: Mapping[str, Mapping[str, Any]]) -> str:
                     f"| {model} | {target} | {subset} | {f['texts']} | {qwk} | {f['mae']:.3f} | {f['macro_f1']:.3f} "
                     f"| {f['accuracy']:.3f} | {recall} | {severe} | {alarm} |"
                 )
-    pairs = [
-        f"{model}: {_share(report['contrast_pairs']['right'])} {_range(report['contrast_pairs']['interval'])}".strip()
-        for model, report in reports.items()
-    ]
-    return "\n".join([*lines, "", f"Contrast pairs with all four levels right: {', '.join(pairs)}."])
+    return "\n".join([*lines, "", *_pairs_table(reports)])
+
+
+def _pairs_table(reports: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The lines of a Markdown table: of each model the share of contrast pairs that are right."""
+    names = list(reports)
+    lines = [f"| contrast pairs right (95 %) | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
+    pairs = [reports[name]["contrast_pairs"] for name in names]
+    measured = {"all four levels": pairs}
+    measured |= {f"both {target} levels, where they differ": [of[target] for of in pairs] for target in TARGETS}
+    for what, found in measured.items():
+        cells = [f"{_share(f['right'])} {_range(f['interval'])}, {f['pairs']} pairs" for f in found]
+        lines.append(f"| {what} | {' | '.join(cells)} |")
+    return lines
 
 
 def alarms(shares: Sequence[float]) -> str:

@@ -64,6 +64,10 @@ def test_subsets_and_pairs() -> None:
     report = evaluate(rows, predicted)
     assert report["contrast_pairs"]["pairs"] == 2
     assert report["contrast_pairs"]["right"] == 0.5
+    # Each target differs in one pair: depression in the first, which is right, anxiety in the second, which is not.
+    for target, right in (("depression", 1.0), ("anxiety", 0.0)):
+        assert report["contrast_pairs"][target]["pairs"] == 1
+        assert report["contrast_pairs"][target]["right"] == right
     assert report["depression"]["hard"]["texts"] == 4
     assert report["anxiety"]["lev"]["accuracy"] == pytest.approx(2 / 3)
     assert "msa" not in report["anxiety"]
