@@ -1,4 +1,4 @@
-"""The encoder: normalised text in, one vector per word of each window out. It is never trained."""
+"""The encoder: normalised text in, one vector per word of each window out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -39,6 +39,7 @@ def code_version() -> str:
         *sorted(_ROOT.glob("corpus/*.py")),
         *sorted(_ROOT.glob("model_store/*.py")),
         *sorted(_ROOT.glob("training/*.py")),
+        *sorted(_ROOT.glob("training/*.npz")),
     ]
     for path in sources:
         digest.update(path.name.encode("utf-8") + b"\0" + path.read_bytes())

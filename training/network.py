@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from torch.nn import functional
 from model_store import TARGETS
 from model_store.classifier import GRAPH_FILE, LEVELS, SUBWORDS_FILE, subword_buckets
 from model_store.encoder import Window
+from training.encoding import FROZEN_LAYERS, Bert
 from training.onnx_graphs import GraphBuilder, Weights
 
 _EPSILON = 1e-12
@@ -45,6 +46,12 @@ class Shape:
     buckets: int = 131_072
     subword_dimensions: int = 96
     learns_words: bool = True
+
+    @classmethod
+    def above(cls, bert: Bert, learns_words: bool = True) -> "Shape":
+        """The sizes of a network on top of the frozen layers of `bert`."""
+        inner, dimensions = bert.layer(FROZEN_LAYERS)["intermediate.dense.weight"].shape
+        return cls(dimensions=dimensions, heads=bert.heads, inner=inner, learns_words=learns_words)
 
 
 class Batch(NamedTuple):
@@ -83,6 +90,11 @@ class WordLayer(nn.Module):
         self.intermediate = nn.ModuleDict({"dense": nn.Linear(d, shape.inner)})
         self.output = nn.ModuleDict({"dense": nn.Linear(shape.inner, d), "LayerNorm": nn.LayerNorm(d, eps=_EPSILON)})
 
+    def take(self, weights: Weights) -> Self:
+        """Start from the weights of a trained layer."""
+        self.load_state_dict({name: torch.tensor(values) for name, values in weights.items()})
+        return self
+
     def forward(self, states: Tensor, mask: Tensor, dropout: float) -> Tensor:
         """Hidden states in and out, of shape (windows, words, dimensions)."""
         windows, words, dimensions = states.shape
@@ -90,7 +102,11 @@ class WordLayer(nn.Module):
             self.get_submodule(f"attention.self.{part}")(states).view(windows, words, self.heads, -1).transpose(1, 2)
             for part in ("query", "key", "value")
         )
-        seen = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask[:, None, None, :])
+        # By hand: for so short texts PyTorch's own operator is slower.
+        scores = (query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5).masked_fill(
+            ~mask[:, None, None, :], -torch.inf
+        )
+        seen = scores.softmax(dim=-1).to(value.dtype) @ value
         seen = self.get_submodule("attention.output.dense")(seen.transpose(1, 2).reshape(windows, words, dimensions))
         seen = functional.dropout(seen, dropout, self.training)
         states = self.get_submodule("attention.output.LayerNorm")(states + seen)
@@ -131,15 +147,19 @@ class SeverityNetwork(nn.Module):
         return logits.view(-1, len(TARGETS), LEVELS)
 
 
-def collate(windows: Sequence[Window], embedded: Sequence[NDArray[np.float32]], buckets: int) -> Batch:
-    """The tensors of some windows, padded to the longest."""
-    longest = max(len(window.words) for window in windows)
-    states = torch.zeros(len(windows), longest, embedded[0].shape[1])
+def padded(rows: Sequence[NDArray[np.float32]]) -> Tensor:
+    """Arrays (length, dimensions) as one tensor (arrays, greatest length, dimensions), zero behind each."""
+    return nn.utils.rnn.pad_sequence([torch.from_numpy(one) for one in rows], batch_first=True)
+
+
+def collate(windows: Sequence[Window], states: Tensor, buckets: int) -> Batch:
+    """Windows and the vectors of their words, of shape (windows, words, dimensions)."""
+    longest = states.shape[1]
     spellings = torch.zeros(len(windows), longest, dtype=torch.long)
     numbers: dict[str, int] = {}
-    for row, (window, vectors) in enumerate(zip(windows, embedded, strict=True)):
-        states[row, : len(vectors)] = torch.from_numpy(vectors)
-        spellings[row, : len(vectors)] = torch.tensor([numbers.setdefault(w, len(numbers)) for w in window.words])
+    for row, window in enumerate(windows):
+        words = [numbers.setdefault(word, len(numbers)) for word in window.words]
+        spellings[row, : len(words)] = torch.tensor(words)
     mask = torch.arange(longest) < torch.tensor([len(window.words) for window in windows])[:, None]
     per_word = [_kept_subword_buckets(word, buckets) for word in numbers]
     offsets = np.cumsum([0, *map(len, per_word[:-1])])

@@ -15,7 +15,7 @@ from model_store.classifier import GRAPH_FILE, SUBWORDS_FILE, SeverityClassifier
 from model_store.encoder import Window
 from model_store.store import CLASSIFIER_TAG, ENCODER_TAG, KNOWN_TEXTS, code_version, has_model_of, load_models
 from training.fitting import Recipe
-from training.network import SeverityNetwork, Shape, collate, write_classifier
+from training.network import SeverityNetwork, Shape, collate, padded, write_classifier
 
 SHAPE = Shape(dimensions=32, heads=2, inner=64, buckets=50, subword_dimensions=4)
 
@@ -88,7 +88,7 @@ def test_the_graph_computes_what_was_trained(tmp_path: Path, learns_words: bool)
     found = classifier.probabilities(windows, vectors)
     np.testing.assert_allclose(found.sum(axis=-1), 1, atol=1e-6)
     with torch.inference_mode():
-        batch = collate(windows, vectors, SHAPE.buckets)
+        batch = collate(windows, padded(vectors), SHAPE.buckets)
         logits = torch.stack([member(member.pool(batch)) for member in members])
     expected = logits.log_softmax(dim=-1).mean(dim=0).softmax(dim=-1).numpy()
     # The linear model has no 8-bit matrices.

@@ -1,0 +1,155 @@
+"""Adapts the encoder to texts about mood, once, and keeps the change in `adapter.npz`.
+
+`train.py` takes the encoder's layers as they come out of here. They learned, end to end beneath one network of the
+classifier, a change of low rank to every matrix (LoRA, Hu et al. 2022) and a plain one to every bias and normalisation;
+that network was thrown away. Half of the training texts taught them: the other half shows the classifier what these
+layers make of texts that they have not seen. `python -m training.adapt` makes the file anew in about a quarter of an
+hour on two cores. Only a corpus that has grown much calls for it.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+from tqdm import tqdm
+
+from corpus import CORPUS_FILE, Row, read_corpus
+from corpus.validation import groups
+from model_store.encoder import Encoder, Window
+from model_store.normalisation import normalise
+from training.encoding import ADAPTER_FILE, FROZEN_LAYERS, Bert, bundled, write_encoder
+from training.fitting import DEVICE, SEED, Examples, ParameterGroup, Recipe, Training
+from training.network import Batch, SeverityNetwork, Shape, WordLayer, collate
+
+RECIPE = Recipe(members=1)
+RANK = 16
+# The highest learning rate of the topmost layer; each layer below gets a tenth less than the one above it.
+RATE, RATE_SHARE = 1e-3, 0.9
+DROPOUT = 0.1
+# Twice as fast where there are instructions for it, many times slower elsewhere.
+_MULTIPLIES_BF16 = DEVICE.type == "cuda" or torch.cpu._is_avx512_bf16_supported()
+
+
+def main(command_line: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", type=Path, default=CORPUS_FILE, help="a CSV file in the corpus format")
+    parser.add_argument("--to", type=Path, default=ADAPTER_FILE, help="the file to write")
+    arguments = parser.parse_args(command_line)
+    rows = half([row for row in read_corpus(arguments.corpus) if row.split == "train"])
+    np.savez_compressed(arguments.to, allow_pickle=False, **adapt(bundled(), rows, RECIPE))
+    print(f"wrote {arguments.to}")
+
+
+def half(rows: Sequence[Row]) -> list[Row]:
+    """Every second group of `rows`; contrast pairs and near-duplicates are one group."""
+    return [row for row, group in zip(rows, groups(rows).tolist(), strict=True) if group % 2 == 0]
+
+
+def adapt(bert: Bert, rows: Sequence[Row], recipe: Recipe) -> dict[str, NDArray[np.float16]]:
+    """The changes that `training.encoding.adapted` adds to `bert`, by the names of its weights."""
+    with tempfile.TemporaryDirectory(prefix="severity-adapting-") as folder:
+        write_encoder(bert, Path(folder))
+        encoder = Encoder.load(Path(folder), bert.name)
+        windows = [encoder.windows(normalise(row.text))[0] for row in rows]
+        torch.manual_seed(SEED)
+        lower = LowerLayers(bert, encoder.pieces).to(DEVICE).train()
+        with tqdm(total=recipe.steps(len(rows)), desc="adapting", unit="step") as progress:
+            _Adaptation(bert, Examples.of(rows, windows), recipe, SEED, lower).run(progress)
+    return lower.changes()
+
+
+class LowRank(nn.Module):
+    """Adds to a matrix (outputs, inputs) the product of two thin ones, which is zero at first."""
+
+    def __init__(self, outputs: int, inputs: int) -> None:
+        super().__init__()
+        self.up = nn.Parameter(torch.zeros(outputs, RANK))
+        self.down = nn.Parameter(torch.randn(RANK, inputs) * (4 / inputs) ** 0.5)
+
+    def forward(self, matrix: Tensor) -> Tensor:
+        return matrix + self.up @ self.down
+
+
+class LowerLayers(nn.Module):
+    """The encoder that `training.encoding.write_encoder` writes down, with layers that learn."""
+
+    def __init__(self, bert: Bert, pieces: NDArray[np.float16]) -> None:
+        super().__init__()
+        self.bert, self.pieces = bert, pieces
+        shape = Shape.above(bert)
+        self.norm = nn.LayerNorm(shape.dimensions, eps=bert.epsilon).requires_grad_(False)
+        scale_and_shift = {
+            part: torch.tensor(bert.weights[f"embeddings.LayerNorm.{part}"]) for part in ("weight", "bias")
+        }
+        self.norm.load_state_dict(scale_and_shift)
+        self.layers = nn.ModuleList(WordLayer(shape).take(bert.layer(number)) for number in range(FROZEN_LAYERS))
+        for linear in [module for module in self.layers.modules() if isinstance(module, nn.Linear)]:
+            linear.weight.requires_grad = False
+            parametrize.register_parametrization(linear, "weight", LowRank(*linear.weight.shape))
+
+    def forward(self, windows: Sequence[Window]) -> Tensor:
+        """The vectors of the words, float32 (windows, words, dimensions), zero where a window has no more words."""
+        rows, seen, shares = (part.to(DEVICE) for part in self._start(windows))
+        rows = self.norm(rows)
+        with torch.autocast(DEVICE.type, torch.bfloat16, enabled=_MULTIPLIES_BF16):
+            for layer in self.layers:
+                rows = layer(rows, seen, DROPOUT)
+        return shares @ rows.float()
+
+    def changes(self) -> dict[str, NDArray[np.float16]]:
+        """What was learned: of a matrix the two thin ones, of the other weights the difference."""
+        found = {}
+        for number, layer in enumerate(self.layers):
+            before = self.bert.layer(number)
+            for name, values in layer.state_dict().items():
+                # "x.parametrizations.weight.0.up" is called "x.weight.up"; ".original" has not changed.
+                key = name.replace(".parametrizations.weight.0.", ".weight.")
+                if key in before:
+                    found[f"encoder.layer.{number}.{key}"] = values.cpu().numpy() - before[key]
+                elif not key.endswith(".original"):
+                    found[f"encoder.layer.{number}.{key}"] = values.cpu().numpy()
+        return {name: values.astype(np.float16) for name, values in found.items()}
+
+    def _start(self, windows: Sequence[Window]) -> tuple[Tensor, Tensor, Tensor]:
+        """The rows of the first layer, which tokens there are, and the share of each token in each word's mean."""
+        tokens = max(len(window.ids) for window in windows)
+        words = max(len(window.words) for window in windows)
+        rows = torch.zeros(len(windows), tokens, self.pieces.shape[1])
+        seen = torch.zeros(len(windows), tokens, dtype=torch.bool)
+        shares = torch.zeros(len(windows), words, tokens)
+        for at, window in enumerate(windows):
+            rows[at, : len(window.ids)] = torch.from_numpy(self.pieces[window.ids].astype(np.float32))
+            seen[at, : len(window.ids)] = True
+            for word, (start, end) in enumerate(pairwise([*window.starts, len(window.ids)])):
+                shares[at, word, start:end] = 1 / (end - start)
+        return rows + torch.from_numpy(self.bert.positions()[:tokens]), seen, shares
+
+
+@dataclass(frozen=True)
+class _Adaptation(Training):
+    """The training of a network together with the layers below it."""
+
+    lower: LowerLayers
+
+    def batch(self, rows: NDArray[np.int64], buckets: int) -> Batch:
+        windows = [self.examples.windows[row] for row in rows]
+        return collate(windows, self.lower(windows), buckets)
+
+    def parameter_groups(self, network: SeverityNetwork, kind_head: nn.Module) -> list[ParameterGroup]:
+        below = [
+            {"params": [p for p in layer.parameters() if p.requires_grad], "lr": RATE * RATE_SHARE**depth}
+            for depth, layer in enumerate(reversed(self.lower.layers))
+        ]
+        return [*super().parameter_groups(network, kind_head), *below]
+
+
+if __name__ == "__main__":
+    main()
