@@ -124,7 +124,7 @@ def _turning(rows: Sequence[Row], levels: NDArray[np.int64]) -> list[int]:
     for row, level in zip(rows, levels.tolist(), strict=True):
         if row.pair is not None:
             of_pair.setdefault(row.pair, set()).add(level)
-    return [i for i, row in enumerate(rows) if row.pair is not None and len(of_pair[row.pair]) == 2]
+    return [i for i, row in enumerate(rows) if row.pair is not None and len(of_pair[row.pair]) > 1]
 
 
 def _pairs_right(rows: Sequence[Row], right: NDArray[np.bool_]) -> dict[str, Any]:
@@ -169,7 +169,8 @@ def table(reports: Mapping[str, Mapping[str, Any]]) -> str:
                     f"| {model} | {target} | {subset} | {f['texts']} | {qwk} | {f['mae']:.3f} | {f['macro_f1']:.3f} "
                     f"| {f['accuracy']:.3f} | {recall} | {severe} | {alarm} |"
                 )
-    return "\n".join([*lines, "", *_pairs_table(reports)])
+    has_pairs = any(report["contrast_pairs"]["pairs"] for report in reports.values())
+    return "\n".join([*lines, "", *_pairs_table(reports)] if has_pairs else lines)
 
 
 def _pairs_table(reports: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -27,8 +27,8 @@ labelling rubric, not what the writer suffers from. A low level is no sign of sa
 
 ## Model
 
-- Encoder: `{embedding_model}`, its lower layers; the bundled encoder's carry what half of the training texts taught
-  them once (`training/adapter.npz`). A word is the mean of its pieces' vectors.
+- Encoder: `{embedding_model}`, its lower layers; those of the bundled encoder carry what half of the training part of
+  this project's own corpus taught them once (`training/adapter.npz`). A word is the mean of its pieces' vectors.
 - Classifier: `{classifier}`. {recipe}
 - Decision: a level with at least 70 % of the probability is taken; else the mean of the levels weighed by their
   probabilities, rounded, halves up. A long text is read in windows, and the most severe one counts.

@@ -29,7 +29,7 @@ from model_store.graph import INSTRUCTION_SETS, instruction_sets, usable_cores
 from model_store.severity import SeverityModel
 from model_store.store import CLASSIFIER_TAG, ENCODER_TAG, load_models
 from training.e5_weights import build_tokenizer, bundled_file, keep_arabic_and_latin, read_e5_file
-from training.encoding import FROZEN_LAYERS
+from training.encoding import LOWER_LAYERS
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -50,14 +50,14 @@ HISTORY = [{"depression_score": 1, "anxiety_score": 2, "date": f"2026-03-{day:02
 def main() -> None:
     model = load_models(bentoml.models.get(ENCODER_TAG), bentoml.models.get(CLASSIFIER_TAG))
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
-        whole, half = write_encoder(Path(scratch) / "e5", 12), write_encoder(Path(scratch) / "e5-half", FROZEN_LAYERS)
+        whole, half = write_encoder(Path(scratch) / "e5", 12), write_encoder(Path(scratch) / "e5-half", LOWER_LAYERS)
         services = {
             "ours": stack.enter_context(served("ours", "/predict", bentoml_serve("service:SeverityService"), "text")),
             "BentoML, plain batching runner": stack.enter_context(
                 served("bentoml", "/predict", bentoml_serve("benchmarks.plain_bentoml:PlainService"), "text")
             ),
             "infinity-emb, bf16": stack.enter_context(infinity("e5", whole)),
-            f"infinity-emb, bf16, {FROZEN_LAYERS} layers": stack.enter_context(infinity("e5-half", half)),
+            f"infinity-emb, bf16, {LOWER_LAYERS} layers": stack.enter_context(infinity("e5-half", half)),
             "FastAPI + transformers": stack.enter_context(plain_fastapi(whole)),
         }
         ours, start_seconds = services["ours"].url, services["ours"].start_seconds

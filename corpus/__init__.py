@@ -40,6 +40,7 @@ HARD_KINDS = (
     "news",
     "contrast",
 )
+KINDS = (*PLAIN_KINDS, *HARD_KINDS)
 _PAIR_ID = re.compile(r"(.*\d)[ab]")
 
 

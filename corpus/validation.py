@@ -14,7 +14,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from sklearn.feature_extraction.text import CountVectorizer
 
-from corpus import CORPUS_FILE, HARD_KINDS, PLAIN_KINDS, SPLITS, VARIETIES, Row, read_corpus
+from corpus import CORPUS_FILE, KINDS, SPLITS, VARIETIES, Row, read_corpus
 from model_store.normalisation import normalise
 
 # Shared character 4-grams over all character 4-grams (Jaccard) at which two texts are much the same.
@@ -54,7 +54,7 @@ def problems(rows: Sequence[Row]) -> list[str]:
 
 
 def _bad_values(rows: Sequence[Row]) -> Iterator[str]:
-    known = {"variety": VARIETIES, "kind": (*PLAIN_KINDS, *HARD_KINDS), "split": SPLITS}
+    known = {"variety": VARIETIES, "kind": KINDS, "split": SPLITS}
     for row in rows:
         for column, allowed in known.items():
             if getattr(row, column) not in allowed:

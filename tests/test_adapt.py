@@ -1,17 +1,17 @@
 """What adapting learns is what training adds to the encoder, and the layers that learn are the ones that are served."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from corpus import Row
+import train
+from corpus import Row, read_corpus
 from model_store.encoder import Encoder
 from model_store.normalisation import normalise
 from training import adapt
-from training.encoding import FROZEN_LAYERS, Bert, adapted, bundled, write_encoder
+from training.encoding import LOWER_LAYERS, Bert, adapted, bundled, write_encoder
 from training.fitting import Recipe
 
 
@@ -35,10 +35,11 @@ def test_the_layers_that_learn_start_as_the_served_encoder(bert: Bert, corpus_sl
 
 def test_a_change_is_what_the_layers_have_learned(bert: Bert, corpus_slice: list[Row], tmp_path: Path) -> None:
     file = tmp_path / "adapter.npz"
-    np.savez(file, allow_pickle=False, **adapt.adapt(bert, corpus_slice[:96], replace(Recipe(), members=1, epochs=1)))
+    rows = [row for row in corpus_slice if row.split == "train"][:96]
+    np.savez(file, allow_pickle=False, **adapt.adapt(bert, rows, Recipe(epochs=1)))
     changed = adapted(bert, file).weights
     moved = {name for name, values in changed.items() if not np.array_equal(values, bert.weights[name])}
-    assert moved == {f"encoder.layer.{n}.{name}" for n in range(FROZEN_LAYERS) for name in bert.layer(n)}
+    assert moved == {f"encoder.layer.{n}.{name}" for n in range(LOWER_LAYERS) for name in bert.layer(n)}
     for name in moved:
         # A few steps move a weight a little.
         assert 0 < np.abs(changed[name] - bert.weights[name]).mean() < 0.01
@@ -62,5 +63,26 @@ def test_the_change_that_is_kept_fits_the_encoder(bert: Bert) -> None:
     changed = adapted(bert).weights
     assert all(changed[name].shape == values.shape for name, values in bert.weights.items())
     assert all(
-        not np.array_equal(changed[f"encoder.layer.{n}.{k}"], v) for n in range(6) for k, v in bert.layer(n).items()
+        not np.array_equal(changed[f"encoder.layer.{n}.{k}"], v)
+        for n in range(LOWER_LAYERS)
+        for k, v in bert.layer(n).items()
     )
+
+
+def test_training_takes_the_adapted_encoder(bert: Bert, corpus_slice: list[Row], tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    write_encoder(adapted(bert), tmp_path / "plain")
+    rows = [row for row in corpus_slice if row.split == "train"][:64]
+    model = train.train_model(rows, train.FAST, tmp_path)
+    window = model.encoder.windows(normalise(rows[0].text))[:1]
+    trained, expected = model.encoder.embed(window)[0], Encoder.load(tmp_path / "plain", "e5").embed(window)[0]
+    np.testing.assert_array_equal(trained, expected)
+
+
+def test_half_of_the_groups_and_no_half_of_a_pair() -> None:
+    rows = [row for row in read_corpus() if row.split == "train"][-1500:]
+    taught = adapt.half(rows)
+    assert 0.4 < len(taught) / len(rows) < 0.6
+    ids = {row.id for row in taught}
+    left = {row.pair for row in rows if row.id not in ids}
+    assert {row.pair for row in taught} & left == {None}

@@ -15,7 +15,7 @@ from training.e5_weights import ENCODER_NAME, build_tokenizer, bundled_file, kee
 from training.onnx_graphs import GraphBuilder
 
 # The lower layers tell what a word means beside its neighbours; the classifier brings its own layer on top.
-FROZEN_LAYERS = 6
+LOWER_LAYERS = 6
 # What `training.adapt` has learned.
 ADAPTER_FILE = Path(__file__).parent / "adapter.npz"
 
@@ -81,8 +81,8 @@ def pretrained(name_or_folder: str) -> Bert:
     transformers.logging.disable_progress_bar()
     model: Any = AutoModel.from_pretrained(name_or_folder)
     layers: Any = getattr(getattr(model, "encoder", None), "layer", ())
-    if len(layers) <= FROZEN_LAYERS or not hasattr(layers[0], "intermediate") or model.config.hidden_act != "gelu":
-        raise ValueError(f"{name} is not an encoder of the BERT family with over {FROZEN_LAYERS} layers and GELU")
+    if len(layers) <= LOWER_LAYERS or not hasattr(layers[0], "intermediate") or model.config.hidden_act != "gelu":
+        raise ValueError(f"{name} is not an encoder of the BERT family with over {LOWER_LAYERS} layers and GELU")
     # RoBERTa's positions begin behind the one of padding; BERT's table has none.
     positions = model.embeddings.position_embeddings
     first_position = 0 if positions.padding_idx is None else positions.padding_idx + 1
@@ -105,7 +105,7 @@ def write_encoder(bert: Bert, folder: Path) -> None:
     rows = builder.add("Add", "pieces", builder.add("Slice", builder.constant(bert.positions()), start, length, axis))
     scale, shift = (weights[f"embeddings.LayerNorm.{part}"] for part in ("weight", "bias"))
     rows = builder.layer_norm(rows, scale, shift, bert.epsilon)
-    for number in range(FROZEN_LAYERS):
+    for number in range(LOWER_LAYERS):
         rows = builder.transformer_layer(rows, bert.layer(number), bert.heads, bert.epsilon)
     pieces = weights["embeddings.word_embeddings.weight"]
     builder.write(folder / GRAPH_FILE, {"pieces": pieces.shape[1]}, rows)

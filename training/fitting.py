@@ -11,15 +11,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 from tqdm import tqdm
 
-from corpus import HARD_KINDS, PLAIN_KINDS, Row
+from corpus import KINDS, Row
 from model_store import TARGETS
 from model_store.encoder import Window
-from training.encoding import FROZEN_LAYERS, Bert
-from training.network import Batch, SeverityNetwork, Shape, collate, padded
+from training.encoding import LOWER_LAYERS, Bert
+from training.network import SeverityNetwork, Shape, collate, padded
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 SEED = 20
-KINDS = (*PLAIN_KINDS, *HARD_KINDS)
 ParameterGroup = dict[str, Any]
 
 
@@ -97,7 +96,7 @@ class Training:
         random = np.random.default_rng(self.seed)
         network = SeverityNetwork(Shape.above(self.bert, self.recipe.learns_words))
         if self.recipe.learns_words:
-            network.layer.take(self.bert.layer(FROZEN_LAYERS))
+            network.layer.take(self.bert.layer(LOWER_LAYERS))
         kind_head = nn.Linear(network.shape.dimensions * len(TARGETS), len(KINDS))
         network.to(DEVICE).train()
         kind_head.to(DEVICE)
@@ -120,24 +119,26 @@ class Training:
         """Cross-entropy of both targets' levels, and of the kind as the side task."""
         levels = torch.from_numpy(self.examples.levels[rows]).to(DEVICE)
         kinds = torch.from_numpy(self.examples.kinds[rows]).to(DEVICE)
-        pools = network.pool(self.batch(rows, network.shape.buckets).to(DEVICE), self.recipe.dropout)
+        windows = [self.examples.windows[row] for row in rows]
+        batch = collate(windows, self.states(rows), network.shape.buckets).to(DEVICE)
+        pools = network.pool(batch, self.recipe.dropout)
         smoothing = self.recipe.smoothing
         of_levels = functional.cross_entropy(network(pools).flatten(0, 1), levels.flatten(), label_smoothing=smoothing)
         of_kinds = functional.cross_entropy(kind_head(pools), kinds, label_smoothing=smoothing)
         return len(TARGETS) * of_levels + self.recipe.kind_weight * of_kinds
 
-    def batch(self, rows: NDArray[np.int64], buckets: int) -> Batch:
-        """The examples with the numbers `rows`."""
+    def states(self, rows: NDArray[np.int64]) -> Tensor:
+        """The vectors of the words of the examples `rows`, float32 (rows, words, dimensions), zero behind each."""
         raise NotImplementedError
 
     def parameter_groups(self, network: SeverityNetwork, kind_head: nn.Module) -> list[ParameterGroup]:
         """The weights that learn, but for those of subwords, and their highest learning rates."""
         head = [*network.attention.parameters(), *network.levels.parameters(), *kind_head.parameters()]
-        groups: list[ParameterGroup] = [{"params": head, "lr": self.recipe.rate_head}]
-        if self.recipe.learns_words:
-            groups[0]["params"] += network.widen_subwords.parameters()
-            groups.append({"params": list(network.layer.parameters()), "lr": self.recipe.rate_layer})
-        return groups
+        if not self.recipe.learns_words:
+            return [{"params": head, "lr": self.recipe.rate_head}]
+        head += network.widen_subwords.parameters()
+        layer = list(network.layer.parameters())
+        return [{"params": head, "lr": self.recipe.rate_head}, {"params": layer, "lr": self.recipe.rate_layer}]
 
 
 @dataclass(frozen=True)
@@ -146,9 +147,8 @@ class _OnVectors(Training):
 
     embedded: Sequence[NDArray[np.float32]]
 
-    def batch(self, rows: NDArray[np.int64], buckets: int) -> Batch:
-        vectors = padded([self.embedded[row] for row in rows])
-        return collate([self.examples.windows[row] for row in rows], vectors, buckets)
+    def states(self, rows: NDArray[np.int64]) -> Tensor:
+        return padded([self.embedded[row] for row in rows])
 
 
 def _optimisers(

