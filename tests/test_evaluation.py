@@ -59,15 +59,17 @@ def test_subsets_and_pairs() -> None:
         Row("lev-2a", "lev", "contrast", "z", 1, 2, "test"),
         Row("lev-2b", "lev", "contrast", "w", 1, 1, "test"),
         Row("lev-3", "lev", "plain", "v", 2, 2, "test"),
+        Row("glf-4a", "glf", "contrast", "u", 0, 1, "test"),
+        Row("glf-4b", "glf", "contrast", "t", 2, 1, "test"),
     ]
-    predicted = np.array([[0, 0], [3, 0], [1, 1], [1, 1], [2, 2]])
+    predicted = np.array([[0, 0], [3, 0], [1, 1], [1, 1], [2, 2], [0, 3], [2, 1]])
     report = evaluate(rows, predicted)
-    assert report["contrast_pairs"]["pairs"] == 2
-    assert report["contrast_pairs"]["right"] == 0.5
-    # Each target differs in one pair: depression in the first, which is right, anxiety in the second, which is not.
-    for target, right in (("depression", 1.0), ("anxiety", 0.0)):
-        assert report["contrast_pairs"][target]["pairs"] == 1
+    assert report["contrast_pairs"]["pairs"] == 3
+    assert report["contrast_pairs"]["right"] == pytest.approx(1 / 3)
+    # Depression differs in the first and the last pair and is right in both, whatever their anxiety.
+    for target, pairs, right in (("depression", 2, 1.0), ("anxiety", 1, 0.0)):
+        assert report["contrast_pairs"][target]["pairs"] == pairs
         assert report["contrast_pairs"][target]["right"] == right
-    assert report["depression"]["hard"]["texts"] == 4
+    assert report["depression"]["hard"]["texts"] == 6
     assert report["anxiety"]["lev"]["accuracy"] == pytest.approx(2 / 3)
     assert "msa" not in report["anxiety"]
