@@ -27,7 +27,7 @@ from model_store.encoder import Encoder, Window
 from model_store.normalisation import normalise
 from training.encoding import ADAPTER_FILE, LOWER_LAYERS, Bert, bundled, write_encoder
 from training.fitting import DEVICE, SEED, Examples, ParameterGroup, Recipe, Training
-from training.network import SeverityNetwork, Shape, WordLayer
+from training.network import SeverityNetwork, Shape, WordLayer, padded
 
 RANK = 16
 # The highest learning rate of the topmost layer; each layer below gets a tenth less than the one above it.
@@ -91,7 +91,7 @@ class LowerLayers(nn.Module):
 
     def __init__(self, bert: Bert, pieces: NDArray[np.float16]) -> None:
         super().__init__()
-        self.bert, self.pieces = bert, pieces
+        self.bert, self.pieces, self.positions = bert, pieces, torch.from_numpy(bert.positions())
         shape = Shape.above(bert)
         self.norm = nn.LayerNorm(shape.dimensions, eps=bert.epsilon).requires_grad_(False)
         scale_and_shift = {
@@ -127,17 +127,14 @@ class LowerLayers(nn.Module):
 
     def _start(self, windows: Sequence[Window]) -> tuple[Tensor, Tensor, Tensor]:
         """The rows of the first layer, which tokens there are, and the share of each token in each word's mean."""
-        tokens = max(len(window.ids) for window in windows)
-        words = max(len(window.words) for window in windows)
-        rows = torch.zeros(len(windows), tokens, self.pieces.shape[1])
-        seen = torch.zeros(len(windows), tokens, dtype=torch.bool)
-        shares = torch.zeros(len(windows), words, tokens)
+        rows = padded([self.pieces[window.ids].astype(np.float32) for window in windows])
+        tokens = rows.shape[1]
+        seen = torch.arange(tokens) < torch.tensor([len(window.ids) for window in windows])[:, None]
+        shares = torch.zeros(len(windows), max(len(window.words) for window in windows), tokens)
         for at, window in enumerate(windows):
-            rows[at, : len(window.ids)] = torch.from_numpy(self.pieces[window.ids].astype(np.float32))
-            seen[at, : len(window.ids)] = True
             for word, (start, end) in enumerate(pairwise([*window.starts, len(window.ids)])):
                 shares[at, word, start:end] = 1 / (end - start)
-        return rows + torch.from_numpy(self.bert.positions()[:tokens]), seen, shares
+        return rows + self.positions[:tokens], seen, shares
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from torch.nn import functional
 from tqdm import tqdm
 
 from corpus import KINDS, Row
+from evaluation import levels_of
 from model_store import TARGETS
 from model_store.encoder import Window
 from training.encoding import LOWER_LAYERS, Bert
@@ -66,8 +67,7 @@ class Examples:
     @classmethod
     def of(cls, rows: Sequence[Row], windows: Sequence[Window]) -> "Examples":
         """`rows` of the corpus with the first window of each."""
-        levels = [[getattr(row, target) for target in TARGETS] for row in rows]
-        return cls(windows, np.array(levels), np.array([KINDS.index(row.kind) for row in rows]))
+        return cls(windows, levels_of(rows), np.array([KINDS.index(row.kind) for row in rows]))
 
 
 def fit(
