@@ -18,6 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 _WEIGHT_STEPS = 63
 _ROW_STEPS = 127
+_ROW_ZERO = 128
 _MICROSOFT = "com.microsoft"  # the operators that ONNX Runtime adds to the standard
 _OPSETS = [helper.make_opsetid("", 21), helper.make_opsetid(_MICROSOFT, 1)]
 _IR_VERSION = 10
@@ -32,6 +33,8 @@ class GraphBuilder:
         self._nodes: list[onnx.NodeProto] = []
         self._constants: list[onnx.TensorProto] = []
         self._numbers = count()
+        # The zero of each row, made once: a graph has as many rows everywhere.
+        self._row_zeros: str | None = None
 
     def constant(self, values: object) -> str:
         """A fixed tensor."""
@@ -50,27 +53,29 @@ class GraphBuilder:
 
         `weight` is (outputs, inputs) as in PyTorch.
         """
-        integer_rows, magnitudes = self._quantised(rows)
-        scales = np.maximum(np.abs(weight).max(axis=1), 1e-9) / _WEIGHT_STEPS
+        integer_rows, row_scales = self._quantised(rows)
+        scales = (np.maximum(np.abs(weight).max(axis=1), 1e-9) / _WEIGHT_STEPS).astype(np.float32)
         integers = np.round(weight / scales[:, None]).astype(np.int8).T
         products = self.add(
             "MatMulIntegerToFloat",
             *(integer_rows, self.constant(np.ascontiguousarray(integers)), self.constant(np.float32(1))),
-            *(self.constant((scales / _ROW_STEPS).astype(np.float32)), self.constant(np.uint8(128))),
+            *(self.constant(scales), self.constant(np.uint8(_ROW_ZERO))),
             domain=_MICROSOFT,
         )
-        scaled = self.add("Mul", products, magnitudes)
+        scaled = self.add("Mul", products, self.add("Unsqueeze", row_scales, self.constant(np.array([-1]))))
         if gelu:
             return self.add("BiasGelu", scaled, self.constant(bias), domain=_MICROSOFT)
         return self.add("Add", scaled, self.constant(bias))
 
     def _quantised(self, rows: str) -> tuple[str, str]:
-        """`rows` as uint8 with 128 for zero, and the greatest magnitude of each row."""
-        magnitudes = self.add("ReduceMax", self.add("Abs", rows), self.constant(np.array([-1])), keepdims=1)
+        """`rows` as uint8, and of each row the value of one step."""
+        magnitudes = self.add("ReduceMax", self.add("Abs", rows), self.constant(np.array([-1])), keepdims=0)
         magnitudes = self.add("Max", magnitudes, self.constant(np.float32(1e-9)))
-        steps = self.add("Mul", rows, self.add("Div", self.constant(np.float32(_ROW_STEPS)), magnitudes))
-        shifted = self.add("Add", self.add("Round", steps), self.constant(np.float32(128)))
-        return self.add("Cast", shifted, to=TensorProto.UINT8), magnitudes
+        scales = self.add("Mul", magnitudes, self.constant(np.float32(1 / _ROW_STEPS)))
+        if self._row_zeros is None:
+            zero = self.constant(np.array([_ROW_ZERO], dtype=np.uint8))
+            self._row_zeros = self.add("Expand", zero, self.add("Shape", scales))
+        return self.add("QuantizeLinear", rows, scales, self._row_zeros, axis=0), scales
 
     def layer_norm(self, rows: str, weight: NDArray[np.float32], bias: NDArray[np.float32], epsilon: float) -> str:
         """Layer normalisation (Ba et al. 2016) of each row."""
