@@ -21,7 +21,7 @@ LEVELS = 4
 # A shorter piece says little, a longer one is seldom met twice.
 SUBWORD_LENGTHS = (3, 4, 5)
 # At least this share of the probability must stand behind a level for it to be taken as it is.
-CLEAR = 0.7
+CLEAR = 0.6
 _LONGEST_WORD = 64
 
 

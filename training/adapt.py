@@ -3,8 +3,8 @@
 `train.py` takes the encoder's layers as they come out of here. They learned, end to end beneath one network of the
 classifier, a change of low rank to every matrix (LoRA, Hu et al. 2022) and a plain one to every bias and normalisation;
 that network was thrown away. Half of the training texts taught them: the other half shows the classifier what these
-layers make of texts that they have not seen. `python -m training.adapt` makes such a file in nine minutes on two cores
-that multiply 16-bit floats, in more on others. Only a corpus that has grown much calls for it.
+layers make of texts that they have not seen. `python -m training.adapt` makes such a file in twelve minutes on two
+cores that multiply 16-bit floats, in more on others. Only a corpus that has grown much calls for it.
 """
 
 import argparse

@@ -1,5 +1,6 @@
 """Trains the networks of the classifier."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from tqdm import tqdm
 from corpus import KINDS, Row
 from evaluation import levels_of
 from model_store import TARGETS
+from model_store.classifier import LEVELS
 from model_store.encoder import Window
 from training.encoding import LOWER_LAYERS, Bert
 from training.network import SeverityNetwork, Shape, collate, padded
@@ -36,6 +38,8 @@ class Recipe:
         dropout: share of values dropped in training.
         kind_weight: weight of a side task, to tell a text's kind, which teaches the network why words mislead.
         smoothing: share of each label spread over all levels, against too much certainty (Szegedy et al. 2016).
+        zero_odds: factor on the odds of level 0 once trained, since fewer texts in the corpus than in life show
+            nothing (a change of the prior, Saerens et al. 2002).
     """
 
     members: int = 2
@@ -48,6 +52,7 @@ class Recipe:
     dropout: float = 0.3
     kind_weight: float = 0.3
     smoothing: float = 0.1
+    zero_odds: float = 1.35
     weight_decay: float = 0.01
     warm_up: float = 0.06
 
@@ -113,6 +118,8 @@ class Training:
                     schedule.step()
                     optimiser.zero_grad()
                 progress.update()
+        with torch.no_grad():
+            network.levels.bias.view(len(TARGETS), LEVELS)[:, 0] += math.log(self.recipe.zero_odds)
         return network.cpu()
 
     def loss(self, network: SeverityNetwork, kind_head: nn.Module, rows: NDArray[np.int64]) -> Tensor:
