@@ -31,8 +31,9 @@ labelling rubric, not what the writer suffers from. A low level is no sign of sa
 - Encoder: `{embedding_model}`, its lower layers; those of the bundled encoder carry what half of the training part of
   this project's own corpus taught them once (`training/adapter.npz`). A word is the mean of its pieces' vectors.
 - Classifier: `{classifier}`. {recipe}
-- Decision: a level with at least {clear} of the probability is taken; else the mean of the levels weighed by their
-  probabilities, rounded, halves up. A long text is read in windows, and the most severe one counts.
+- Decision: the odds of level 0 are raised by the factor above, against false alarms. A level with at least {clear} of
+  the probability is taken; else the mean of the levels weighed by their probabilities, rounded, halves up. A long text
+  is read in windows, and the most severe one counts.
 - Trained in {training_seconds} s on {training_texts} texts; corpus SHA-256 `{corpus_sha256}`.
 
 ## Data
@@ -92,7 +93,7 @@ def write_model_card(
         calibration=", ".join(f"{target} {report['calibration_error'][target]:.3f}" for target in TARGETS),
         confusion=PICTURES[0],
         varieties=PICTURES[1],
-        clear=f"{CLEAR:.0%}",
+        clear=f"{CLEAR * 100:.0f} %",
         tried=TRIED_MODELS.read_text(encoding="utf-8"),
     )
     (folder / CARD_FILE).write_text(card, encoding="utf-8")

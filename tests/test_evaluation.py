@@ -48,8 +48,9 @@ def test_calibration_error_by_hand() -> None:
 
 
 def test_a_clear_level_is_taken_and_the_expected_level_decides_the_rest() -> None:
-    rows = [[0.6, 0, 0, 0.4], [0.45, 0.05, 0.05, 0.45], [0, 0.5, 0.5, 0], [0.4, 0.6, 0, 0], [0.55, 0.2, 0.1, 0.15]]
-    assert decide(np.array(rows, dtype=np.float32)).tolist() == [0, 2, 2, 1, 1]
+    clear = [[0.6, 0, 0, 0.4], [0, 0.1, 0.3, 0.6]]
+    unclear = [[0.45, 0.05, 0.05, 0.45], [0, 0.5, 0.5, 0], [0.5, 0.5, 0, 0], [0.55, 0.45, 0, 0], [0.55, 0.2, 0.1, 0.15]]
+    assert decide(np.array(clear + unclear, dtype=np.float32)).tolist() == [0, 3, 2, 2, 1, 0, 1]
 
 
 def test_subsets_and_pairs() -> None:

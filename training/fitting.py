@@ -1,6 +1,5 @@
 """Trains the networks of the classifier."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,6 @@ from tqdm import tqdm
 from corpus import KINDS, Row
 from evaluation import levels_of
 from model_store import TARGETS
-from model_store.classifier import LEVELS
 from model_store.encoder import Window
 from training.encoding import LOWER_LAYERS, Bert
 from training.network import SeverityNetwork, Shape, collate, padded
@@ -38,8 +36,8 @@ class Recipe:
         dropout: share of values dropped in training.
         kind_weight: weight of a side task, to tell a text's kind, which teaches the network why words mislead.
         smoothing: share of each label spread over all levels, against too much certainty (Szegedy et al. 2016).
-        zero_odds: factor on the odds of level 0 once trained, since fewer texts in the corpus than in life show
-            nothing (a change of the prior, Saerens et al. 2002).
+        zero_odds: factor on the odds of level 0 once trained, against false alarms; level 0 is commoner in life than
+            in the corpus (cf. Saerens et al. 2002).
     """
 
     members: int = 2
@@ -84,7 +82,10 @@ def fit(
     """
     with tqdm(total=recipe.members * recipe.steps(len(examples.windows)), desc="training", unit="step") as progress:
         members = range(recipe.members)
-        return [_OnVectors(bert, examples, recipe, SEED + number, embedded).run(progress) for number in members]
+        networks = [_OnVectors(bert, examples, recipe, SEED + number, embedded).run(progress) for number in members]
+    for network in networks:
+        network.raise_odds_of_zero(recipe.zero_odds)
+    return networks
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class Training:
         network = SeverityNetwork(Shape.above(self.bert, self.recipe.learns_words))
         if self.recipe.learns_words:
             network.layer.take(self.bert.layer(LOWER_LAYERS))
-        kind_head = nn.Linear(network.shape.dimensions * len(TARGETS), len(KINDS))
+        kind_head = nn.Linear(network.shape.dimensions * network.shape.pools, len(KINDS))
         network.to(DEVICE).train()
         kind_head.to(DEVICE)
         lengths = [len(window.words) for window in self.examples.windows]
@@ -118,8 +119,6 @@ class Training:
                     schedule.step()
                     optimiser.zero_grad()
                 progress.update()
-        with torch.no_grad():
-            network.levels.bias.view(len(TARGETS), LEVELS)[:, 0] += math.log(self.recipe.zero_odds)
         return network.cpu()
 
     def loss(self, network: SeverityNetwork, kind_head: nn.Module, rows: NDArray[np.int64]) -> Tensor:

@@ -2,10 +2,11 @@
 
 A small ensemble of equal networks, each trained from another seed. A network adds to each word what it has
 learned of the word's subwords (as in fastText, Bojanowski et al. 2017), lets the words look at each other in one
-transformer layer, pools them by learned attention, once per target, and reads both targets' levels off the pools.
+transformer layer, pools them several times by learned attention, and reads both targets' levels off all pools.
 The members' probabilities are averaged as logarithms (a logarithmic opinion pool, Genest & Zidek 1986).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -37,6 +38,7 @@ class Shape:
         inner: width of the layer's feed-forward part.
         buckets: rows of the table that subwords are hashed to.
         subword_dimensions: length of a subword's vector.
+        pools: how often the words are pooled; each pool serves both targets.
         learns_words: whether the network has subwords and a layer; without, it only pools and weighs.
     """
 
@@ -45,6 +47,7 @@ class Shape:
     inner: int
     buckets: int = 131_072
     subword_dimensions: int = 96
+    pools: int = 6
     learns_words: bool = True
 
     @classmethod
@@ -128,23 +131,28 @@ class SeverityNetwork(nn.Module):
             nn.init.normal_(self.widen_subwords.weight, std=0.02)
             self.layer = WordLayer(shape)
         self.shape = shape
-        self.attention = nn.Linear(d, len(TARGETS))
-        self.levels = nn.Linear(d * len(TARGETS), len(TARGETS) * LEVELS)
+        self.attention = nn.Linear(d, shape.pools)
+        self.levels = nn.Linear(d * shape.pools, len(TARGETS) * LEVELS)
 
     def pool(self, batch: Batch, dropout: float = 0.0) -> Tensor:
-        """The pools of all targets side by side, float32 of shape (windows, targets * dimensions)."""
+        """All pools side by side, float32 of shape (windows, pools * dimensions)."""
         states = batch.states
         if self.shape.learns_words:
             spelled = self.widen_subwords(self.subwords(batch.buckets, batch.offsets))
             states = self.layer(states + functional.embedding(batch.spellings, spelled), batch.mask, dropout)
         weights = self.attention(states).masked_fill(~batch.mask[:, :, None], -torch.inf).softmax(dim=1)
-        pools = torch.einsum("nwt,nwd->ntd", weights, states).flatten(1)
+        pools = torch.einsum("nwp,nwd->npd", weights, states).flatten(1)
         return functional.dropout(pools, dropout, self.training)
 
     def forward(self, pools: Tensor) -> Tensor:
         """Logits, float32 of shape (windows, targets, levels), of what `pool` gave."""
         logits: Tensor = self.levels(pools)
         return logits.view(-1, len(TARGETS), LEVELS)
+
+    def raise_odds_of_zero(self, factor: float) -> None:
+        """Multiply the odds of level 0 of both targets."""
+        with torch.no_grad():
+            self.levels.bias.view(len(TARGETS), LEVELS)[:, 0] += math.log(factor)
 
 
 def padded(rows: Sequence[NDArray[np.float32]]) -> Tensor:

@@ -33,7 +33,7 @@ class GraphBuilder:
         self._nodes: list[onnx.NodeProto] = []
         self._constants: list[onnx.TensorProto] = []
         self._numbers = count()
-        # The zero of each row, made once: a graph has as many rows everywhere.
+        # The zero of each row, made once: every matrix product of a graph has as many rows.
         self._row_zeros: str | None = None
 
     def constant(self, values: object) -> str:
