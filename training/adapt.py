@@ -27,7 +27,7 @@ from model_store.encoder import Encoder, Window
 from model_store.normalisation import normalise
 from training.encoding import ADAPTER_FILE, LOWER_LAYERS, Bert, bundled, write_encoder
 from training.fitting import DEVICE, SEED, Examples, ParameterGroup, Recipe, Training
-from training.network import SeverityNetwork, Shape, WordLayer, padded
+from training.network import SeverityNetwork, Shape, WordLayer, padded, present
 
 RANK = 16
 # The highest learning rate of the topmost layer; each layer below gets a tenth less than the one above it.
@@ -129,7 +129,7 @@ class LowerLayers(nn.Module):
         """The rows of the first layer, which tokens there are, and the share of each token in each word's mean."""
         rows = padded([self.pieces[window.ids].astype(np.float32) for window in windows])
         tokens = rows.shape[1]
-        seen = torch.arange(tokens) < torch.tensor([len(window.ids) for window in windows])[:, None]
+        seen = present([len(window.ids) for window in windows])
         shares = torch.zeros(len(windows), max(len(window.words) for window in windows), tokens)
         for at, window in enumerate(windows):
             for word, (start, end) in enumerate(pairwise([*window.starts, len(window.ids)])):

@@ -160,15 +160,19 @@ def padded(rows: Sequence[NDArray[np.float32]]) -> Tensor:
     return nn.utils.rnn.pad_sequence([torch.from_numpy(one) for one in rows], batch_first=True)
 
 
+def present(lengths: Sequence[int]) -> Tensor:
+    """Which places `padded` fills from arrays of these lengths, bool (arrays, greatest length)."""
+    return torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+
+
 def collate(windows: Sequence[Window], states: Tensor, buckets: int) -> Batch:
     """Windows and the vectors of their words, of shape (windows, words, dimensions)."""
-    longest = states.shape[1]
-    spellings = torch.zeros(len(windows), longest, dtype=torch.long)
+    mask = present([len(window.words) for window in windows])
+    spellings = torch.zeros(mask.shape, dtype=torch.long)
     numbers: dict[str, int] = {}
     for row, window in enumerate(windows):
         words = [numbers.setdefault(word, len(numbers)) for word in window.words]
         spellings[row, : len(words)] = torch.tensor(words)
-    mask = torch.arange(longest) < torch.tensor([len(window.words) for window in windows])[:, None]
     per_word = [_kept_subword_buckets(word, buckets) for word in numbers]
     offsets = np.cumsum([0, *map(len, per_word[:-1])])
     flat = [bucket for of_word in per_word for bucket in of_word]
