@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from corpus import VARIETIES, Row
@@ -143,11 +142,12 @@ def _pairs_right(rows: Sequence[Row], right: NDArray[np.bool_]) -> dict[str, Any
 def baseline(train: Sequence[Row], test: Sequence[Row]) -> dict[str, Any]:
     """What a model must beat: character 2-5-grams with a linear support vector machine."""
     texts, levels = [row.text for row in train], levels_of(train)
-    grams = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), min_df=2, sublinear_tf=True, preprocessor=normalise)
-    columns = [
-        make_pipeline(grams, LinearSVC(random_state=0)).fit(texts, levels[:, c]).predict([row.text for row in test])
-        for c in range(len(TARGETS))
-    ]
+    vectoriser = TfidfVectorizer(
+        analyzer="char_wb", ngram_range=(2, 5), min_df=2, sublinear_tf=True, preprocessor=normalise
+    )
+    train_grams, test_grams = vectoriser.fit_transform(texts), vectoriser.transform([row.text for row in test])
+    machines = [LinearSVC(random_state=0).fit(train_grams, levels[:, column]) for column in range(len(TARGETS))]
+    columns = [machine.predict(test_grams) for machine in machines]
     return evaluate(test, np.stack(columns, axis=1))
 
 

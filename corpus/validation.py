@@ -27,8 +27,8 @@ def similar_pairs(texts: Sequence[str], threshold: float = NEAR_DUPLICATE) -> It
     grams = counter.fit_transform(texts).astype(np.int32)
     sizes = np.asarray(grams.sum(axis=1)).ravel()
     for start in range(0, len(texts), 512):
-        shared = (grams[start : start + 512] @ grams.T).tocoo()
-        rows, columns = shared.row + start, shared.col
+        shared = (grams[start : start + 512] @ grams[start:].T).tocoo()
+        rows, columns = shared.row + start, shared.col + start
         jaccard = shared.data / (sizes[rows] + sizes[columns] - shared.data)
         near = (jaccard >= threshold) & (rows < columns)
         yield from zip(rows[near].tolist(), columns[near].tolist(), strict=True)
