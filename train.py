@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from model_store.encoder import Encoder, Window
 from model_store.normalisation import normalise
 from model_store.severity import Assessment, SeverityModel
 from model_store.store import KNOWN_TEXTS, code_version, save_models
-from training.encoding import adapted, bundled, pretrained, write_encoder
+from training.encoding import HALVES, Bert, adapted, bundled, half_of, pretrained, write_encoder
 from training.fitting import Examples, Recipe, fit
 from training.network import write_classifier
 
@@ -35,6 +35,7 @@ from training.network import write_classifier
 FAST = Recipe(members=1, epochs=8, learns_words=False)
 FAST_SHARE = 2
 REPORTS = Path(__file__).parent / "reports"
+T = TypeVar("T")
 
 
 def main(command_line: Sequence[str] | None = None) -> None:
@@ -99,19 +100,34 @@ def parse_arguments(command_line: Sequence[str] | None) -> argparse.Namespace:
 
 
 def train_model(train: Sequence[Row], recipe: Recipe, folder: Path, encoder_name: str | None = None) -> SeverityModel:
-    """Embed `train` (of every text its first window), fit the classifier on it, and write both to `folder`."""
-    bert = pretrained(encoder_name) if encoder_name else adapted(bundled())
-    (folder / "encoder").mkdir()
-    write_encoder(bert, folder / "encoder")
-    encoder = Encoder.load(folder / "encoder", bert.name)
-    windows: list[Window] = []
-    embedded: list[NDArray[np.float32]] = []
-    for part in in_parts(train, "embedding"):
-        windows += [encoder.windows(normalise(row.text))[0] for row in part]
-        embedded += encoder.embed(windows[-len(part) :])
+    """Fit the classifier on `train` (of every text its first window); write it and its encoder to `folder`."""
+    plain = pretrained(encoder_name) if encoder_name else bundled()
+    bert = plain if encoder_name else adapted(plain)
+    encoder = write_encoder(bert, folder / "encoder")
+    windows = [encoder.windows(normalise(row.text))[0] for row in train]
+    readers = [encoder for _ in HALVES] if encoder_name else out_of_fold_encoders(plain, folder)
+    embedded = embed(train, windows, readers)
     (folder / "classifier").mkdir()
     write_classifier(fit(bert, Examples.of(train, windows), embedded, recipe), folder / "classifier")
     return SeverityModel(encoder, SeverityClassifier.load(folder / "classifier"))
+
+
+def out_of_fold_encoders(bert: Bert, folder: Path) -> list[Encoder]:
+    """For each half of the texts the encoder that only the other half has taught, written to `folder`.
+
+    From vectors of texts that its layers know, a classifier learns to trust them too much (cf. Wolpert 1992).
+    """
+    return [write_encoder(adapted(bert, [1 - half]), folder / f"reads-half-{half}") for half in HALVES]
+
+
+def embed(rows: Sequence[Row], windows: Sequence[Window], encoders: Sequence[Encoder]) -> list[NDArray[np.float32]]:
+    """The vectors of each row's words, float32 (words, dimensions); `encoders[h]` reads the texts of half h."""
+    embedded: dict[int, NDArray[np.float32]] = {}
+    for half, encoder in zip(HALVES, encoders, strict=True):
+        numbers = [number for number, row in enumerate(rows) if half_of(row) == half]
+        for part in in_parts(numbers, f"embedding half {half + 1}"):
+            embedded |= zip(part, encoder.embed([windows[number] for number in part]), strict=True)
+    return [embedded[number] for number in range(len(rows))]
 
 
 def assess(model: SeverityModel, rows: Sequence[Row], label: str) -> Assessment:
@@ -120,9 +136,9 @@ def assess(model: SeverityModel, rows: Sequence[Row], label: str) -> Assessment:
     return Assessment(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
-def in_parts(rows: Sequence[Row], label: str, size: int = 512) -> "tqdm[Sequence[Row]]":
-    """`rows` in order, `size` at a time, behind a progress bar."""
-    return tqdm([rows[start : start + size] for start in range(0, len(rows), size)], desc=label, unit="batch")
+def in_parts(items: Sequence[T], label: str, size: int = 512) -> "tqdm[Sequence[T]]":
+    """`items` in order, `size` at a time, behind a progress bar."""
+    return tqdm([items[start : start + size] for start in range(0, len(items), size)], desc=label, unit="batch")
 
 
 def write_reports(

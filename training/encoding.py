@@ -1,5 +1,7 @@
 """Makes the encoder that is served: the lower layers of a BERT model, as an ONNX graph."""
 
+import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,12 +12,15 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from transformers import AutoModel, AutoTokenizer
 
-from model_store.encoder import GRAPH_FILE, PIECES_FILE, TOKENIZER_FILE, WINDOW_TOKENS
+from corpus import Row
+from model_store.encoder import GRAPH_FILE, PIECES_FILE, TOKENIZER_FILE, WINDOW_TOKENS, Encoder
 from training.e5_weights import ENCODER_NAME, build_tokenizer, bundled_file, keep_arabic_and_latin, read_e5_file
 from training.onnx_graphs import GraphBuilder
 
 # The lower layers tell what a word means beside its neighbours; the classifier brings its own layer on top.
 LOWER_LAYERS = 6
+# The layers are taught by each half of the training texts separately.
+HALVES = (0, 1)
 # What `training.adapt` has learned.
 ADAPTER_FILE = Path(__file__).parent / "adapter.npz"
 
@@ -56,17 +61,30 @@ def bundled() -> Bert:
     return Bert(ENCODER_NAME, file.weights, build_tokenizer(file), heads, epsilon)
 
 
-def adapted(bert: Bert, file: Path = ADAPTER_FILE) -> Bert:
-    """`bert` with the changes that `training.adapt` keeps in `file`: of a weight the change or its two factors."""
+def half_of(row: Row) -> int:
+    """Which half of all texts `row` belongs to, 0 or 1: by its id, both texts of a contrast pair to the same.
+
+    `ADAPTER_FILE` was taught by this split: neither it nor an id may change without teaching anew. Other
+    near-duplicates may part; in the whole corpus one pair does.
+    """
+    return zlib.crc32((row.pair or row.id).encode()) % len(HALVES)
+
+
+def adapted(bert: Bert, halves: Sequence[int] = HALVES, file: Path = ADAPTER_FILE) -> Bert:
+    """`bert` with the mean of what each of `halves` has taught it (model soup, Wortsman et al. 2022).
+
+    `training.adapt` keeps in `file`, under HALF/NAME, the change of a weight or the change's two factors.
+    """
     weights = dict(bert.weights)
     with np.load(file, allow_pickle=False) as stored:
         changes = {name: stored[name].astype(np.float32) for name in stored.files}
-    for name, change in changes.items():
-        if name.endswith(".up"):
-            matrix = name.removesuffix(".up")
-            weights[matrix] = weights[matrix] + change @ changes[f"{matrix}.down"]
-        elif not name.endswith(".down"):
-            weights[name] = weights[name] + change
+    for key, change in changes.items():
+        half, _, name = key.partition("/")
+        if int(half) not in halves or name.endswith(".down"):
+            continue
+        weight = name.removesuffix(".up")
+        difference = change if weight == name else change @ changes[f"{half}/{weight}.down"]
+        weights[weight] = weights[weight] + difference / len(halves)
     return replace(bert, weights=weights)
 
 
@@ -96,8 +114,9 @@ def pretrained(name_or_folder: str) -> Bert:
     return Bert(name, weights, tokenizer, heads, epsilon, first_position)
 
 
-def write_encoder(bert: Bert, folder: Path) -> None:
-    """Write the graph of the lower layers, the vectors of pieces and the tokenizer to `folder`."""
+def write_encoder(bert: Bert, folder: Path) -> Encoder:
+    """Write the graph of the lower layers, the pieces' vectors and the tokenizer to the new `folder`; load them."""
+    folder.mkdir()
     builder = GraphBuilder()
     weights = bert.weights
     length = builder.add("Shape", "pieces", start=0, end=1)
@@ -111,3 +130,4 @@ def write_encoder(bert: Bert, folder: Path) -> None:
     builder.write(folder / GRAPH_FILE, {"pieces": pieces.shape[1]}, rows)
     np.save(folder / PIECES_FILE, pieces.astype(np.float16))
     bert.tokenizer.save(str(folder / TOKENIZER_FILE))
+    return Encoder.load(folder, bert.name)

@@ -20,6 +20,12 @@ from training.network import SeverityNetwork, Shape, collate, padded
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 SEED = 20
+# Faster where there are instructions for it, many times slower elsewhere.
+_MULTIPLIES_BF16 = (
+    torch.cuda.is_bf16_supported(including_emulation=False)
+    if DEVICE.type == "cuda"
+    else bool(torch.cpu.get_capabilities().get("avx512_bf16"))
+)
 ParameterGroup = dict[str, Any]
 
 
@@ -71,6 +77,11 @@ class Examples:
     def of(cls, rows: Sequence[Row], windows: Sequence[Window]) -> "Examples":
         """`rows` of the corpus with the first window of each."""
         return cls(windows, levels_of(rows), np.array([KINDS.index(row.kind) for row in rows]))
+
+
+def in_bfloat16() -> torch.autocast:
+    """Within it matrices are multiplied in bfloat16, where there are instructions for that."""
+    return torch.autocast(DEVICE.type, torch.bfloat16, enabled=_MULTIPLIES_BF16)
 
 
 def fit(
@@ -127,7 +138,8 @@ class Training:
         kinds = torch.from_numpy(self.examples.kinds[rows]).to(DEVICE)
         windows = [self.examples.windows[row] for row in rows]
         batch = collate(windows, self.states(rows), network.shape.buckets).to(DEVICE)
-        pools = network.pool(batch, self.recipe.dropout)
+        with in_bfloat16():
+            pools = network.pool(batch, self.recipe.dropout)
         smoothing = self.recipe.smoothing
         of_levels = functional.cross_entropy(network(pools).flatten(0, 1), levels.flatten(), label_smoothing=smoothing)
         of_kinds = functional.cross_entropy(kind_head(pools), kinds, label_smoothing=smoothing)
@@ -166,7 +178,8 @@ def _optimisers(
     def share(step: int) -> float:
         return min(1.0, (step + 1) / warm_up) * max(0.0, 1 - step / steps)
 
-    optimisers: list[torch.optim.Optimizer] = [torch.optim.AdamW(groups, weight_decay=recipe.weight_decay)]
+    # Fused: the same rule, a little faster.
+    optimisers: list[torch.optim.Optimizer] = [torch.optim.AdamW(groups, weight_decay=recipe.weight_decay, fused=True)]
     if recipe.learns_words:
         optimisers.append(torch.optim.SparseAdam(network.subwords.parameters(), lr=recipe.rate_subwords))
     return [(optimiser, torch.optim.lr_scheduler.LambdaLR(optimiser, share)) for optimiser in optimisers]

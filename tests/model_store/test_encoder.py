@@ -21,9 +21,7 @@ from training.encoding import LOWER_LAYERS, bundled, pretrained, write_encoder
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
-    folder = tmp_path_factory.mktemp("encoder")
-    write_encoder(bundled(), folder)
-    return Encoder.load(folder, "e5")
+    return write_encoder(bundled(), tmp_path_factory.mktemp("encoder") / "e5")
 
 
 @pytest.fixture(scope="module")
@@ -157,8 +155,7 @@ def test_another_encoder_of_the_family_can_be_named(
         if name == "right":
             expected = model
     bert = pretrained(str(tmp_path / "right"))
-    write_encoder(bert, tmp_path)
-    other = Encoder.load(tmp_path, bert.name)
+    other = write_encoder(bert, tmp_path / "other")
     assert (other.name, other.dimensions) == ("right", 64)
     (window,) = other.windows("كيف الحال يا صاحبي")
     assert_close(other.embed([window])[0], reference_words(expected, window))

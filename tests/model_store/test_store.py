@@ -15,7 +15,7 @@ from model_store.classifier import GRAPH_FILE, SUBWORDS_FILE, SeverityClassifier
 from model_store.encoder import Window
 from model_store.store import CLASSIFIER_TAG, ENCODER_TAG, KNOWN_TEXTS, code_version, has_model_of, load_models
 from training.fitting import Recipe
-from training.network import SeverityNetwork, Shape, collate, padded, write_classifier
+from training.network import SeverityNetwork, Shape, collate, dropped, padded, write_classifier
 
 SHAPE = Shape(dimensions=32, heads=2, inner=64, buckets=50, subword_dimensions=4)
 
@@ -89,6 +89,16 @@ def test_the_most_severe_window_of_a_long_text_counts(training: Path) -> None:
     assert alone[0] == 3
     assert model.assess([calm * 60])[0].tolist() == [[0, 0]]
     assert model.assess([calm * 60 + severe * 30 + calm * 60]).levels[0, 0] == 3
+
+
+def test_dropping_spares_no_place_and_keeps_the_mean() -> None:
+    torch.manual_seed(0)
+    ones = torch.ones(4000, 24)
+    values = dropped(ones, 0.3)
+    share = (values == 0).float().mean(dim=0)
+    assert share.numpy() == pytest.approx(np.full(24, 0.3), abs=0.03)
+    assert values.mean().item() == pytest.approx(1, abs=0.01)
+    assert dropped(ones, 0.3, training=False) is ones
 
 
 @pytest.mark.parametrize("learns_words", [True, False])
