@@ -1,8 +1,9 @@
 """Train the severity model: corpus -> encoder -> classifier -> evaluation -> BentoML model store.
 
 Makes two models in the store, `severity-encoder` and `severity-classifier`, and writes the model card with
-the evaluation on the held-back texts to `reports/`. Takes about eight minutes on two cores, less with a GPU;
-`--fast` makes a plainer and weaker model in under two. Same corpus, code and machine: same predictions.
+the evaluation on the held-back texts to `reports/`. Takes about eight minutes on two cores with AVX-512 BF16, more on
+others, less with a GPU; `--fast` makes a plainer and weaker model in under two. Same corpus, code and machine: same
+predictions.
 """
 
 import argparse
@@ -45,7 +46,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
 
 
 def train_and_save(arguments: argparse.Namespace, made: Path) -> None:
-    """The whole story; `made` is an empty folder for the files of both models."""
+    """The whole story; `made` is an empty folder for the files of both models and of the encoders on the way."""
     started = time.monotonic()
     rows = read_corpus(arguments.corpus)
     if found := problems(rows):
@@ -100,12 +101,11 @@ def parse_arguments(command_line: Sequence[str] | None) -> argparse.Namespace:
 
 
 def train_model(train: Sequence[Row], recipe: Recipe, folder: Path, encoder_name: str | None = None) -> SeverityModel:
-    """Fit the classifier on `train` (of every text its first window); write it and its encoder to `folder`."""
-    plain = pretrained(encoder_name) if encoder_name else bundled()
-    bert = plain if encoder_name else adapted(plain)
-    encoder = write_encoder(bert, folder / "encoder")
+    """Fit the classifier on `train` (of every text its first window); write it and all encoders to `folder`."""
+    bert = pretrained(encoder_name) if encoder_name else bundled()
+    encoder = write_encoder(bert if encoder_name else adapted(bert), folder / "encoder")
     windows = [encoder.windows(normalise(row.text))[0] for row in train]
-    readers = [encoder for _ in HALVES] if encoder_name else out_of_fold_encoders(plain, folder)
+    readers = [encoder for _ in HALVES] if encoder_name else out_of_fold_encoders(bert, folder)
     embedded = embed(train, windows, readers)
     (folder / "classifier").mkdir()
     write_classifier(fit(bert, Examples.of(train, windows), embedded, recipe), folder / "classifier")

@@ -3,9 +3,9 @@
 `train.py` takes the encoder's layers as they come out of here. They learned, end to end beneath one network of the
 classifier, a change of low rank to every matrix (LoRA, Hu et al. 2022) and a plain one to every bias and normalisation;
 that network was thrown away. This is done twice, once with each half of the training texts, and the mean of both
-changes is served. The classifier learns from vectors of layers that have never seen the text in question: of each
-half, those that the other half has taught. `python -m training.adapt` makes such a file in half an hour on two
-cores that multiply 16-bit floats, in more on others. Only a corpus that has grown much calls for it.
+changes is served. The classifier learns from each text as layers read it that only the other half has taught.
+`python -m training.adapt` makes such a file in half an hour on two cores with AVX-512 BF16, in more on others. Only a
+corpus that has grown much calls for it.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
 
 
 def adapt(bert: Bert, rows: Sequence[Row], recipe: Recipe) -> dict[str, NDArray[np.float16]]:
-    """What `rows` teach the lower layers of `bert`: changes by the names of its weights, as `adapted` reads them."""
+    """What `rows` teach the lower layers of `bert`: changes by the weights' names, of a matrix the two factors."""
     with tempfile.TemporaryDirectory(prefix="severity-adapting-") as folder:
         encoder = write_encoder(bert, Path(folder) / "encoder")
         windows = [encoder.windows(normalise(row.text))[0] for row in rows]

@@ -64,8 +64,8 @@ def bundled() -> Bert:
 def half_of(row: Row) -> int:
     """Which half of all texts `row` belongs to, 0 or 1: by its id, both texts of a contrast pair to the same.
 
-    `ADAPTER_FILE` was taught by this split: neither it nor an id may change without teaching anew. Other
-    near-duplicates may part; in the whole corpus one pair does.
+    `ADAPTER_FILE` was taught by this split: change neither the split nor an id without teaching anew. Of
+    near-duplicates that are no contrast pair the two may part; in the whole corpus one pair does.
     """
     return zlib.crc32((row.pair or row.id).encode()) % len(HALVES)
 

@@ -156,7 +156,7 @@ class SeverityNetwork(nn.Module):
 
 
 def dropped(values: Tensor, share: float, training: bool = True) -> Tensor:
-    """`values` in training with `share` of them set to 0, in 256ths, and the others raised in turn; else as they are.
+    """`values`; in training with `share` of them (in 256ths) set to 0 and the others scaled to keep the mean.
 
     PyTorch's own dropout draws a number for each value, which takes a tenth of a training on CPUs; here eight values
     share one number, a byte of it each.
