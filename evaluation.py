@@ -146,8 +146,7 @@ def baseline(train: Sequence[Row], test: Sequence[Row]) -> dict[str, Any]:
         analyzer="char_wb", ngram_range=(2, 5), min_df=2, sublinear_tf=True, preprocessor=normalise
     )
     train_grams, test_grams = vectoriser.fit_transform(texts), vectoriser.transform([row.text for row in test])
-    machines = [LinearSVC(random_state=0).fit(train_grams, levels[:, column]) for column in range(len(TARGETS))]
-    columns = [machine.predict(test_grams) for machine in machines]
+    columns = [LinearSVC(random_state=0).fit(train_grams, truth).predict(test_grams) for truth in levels.T]
     return evaluate(test, np.stack(columns, axis=1))
 
 

@@ -25,7 +25,6 @@ from model_card import CARD_FILE, PICTURES, write_model_card
 from model_store import TARGETS
 from model_store.classifier import SeverityClassifier
 from model_store.encoder import Encoder, Window
-from model_store.normalisation import normalise
 from model_store.severity import Assessment, SeverityModel
 from model_store.store import KNOWN_TEXTS, code_version, save_models
 from training.encoding import HALVES, Bert, adapted, bundled, half_of, pretrained, write_encoder
@@ -104,11 +103,11 @@ def train_model(train: Sequence[Row], recipe: Recipe, folder: Path, encoder_name
     """Fit the classifier on `train` (of every text its first window); write it and all encoders to `folder`."""
     bert = pretrained(encoder_name) if encoder_name else bundled()
     encoder = write_encoder(bert if encoder_name else adapted(bert), folder / "encoder")
-    windows = [encoder.windows(normalise(row.text))[0] for row in train]
+    examples = Examples.of(train, encoder)
     readers = [encoder for _ in HALVES] if encoder_name else out_of_fold_encoders(bert, folder)
-    embedded = embed(train, windows, readers)
+    embedded = embed(train, examples.windows, readers)
     (folder / "classifier").mkdir()
-    write_classifier(fit(bert, Examples.of(train, windows), embedded, recipe), folder / "classifier")
+    write_classifier(fit(bert, examples, embedded, recipe), folder / "classifier")
     return SeverityModel(encoder, SeverityClassifier.load(folder / "classifier"))
 
 

@@ -25,7 +25,6 @@ from tqdm import tqdm
 from corpus import CORPUS_FILE, Row, read_corpus
 from corpus.validation import problems
 from model_store.encoder import Window
-from model_store.normalisation import normalise
 from training.encoding import ADAPTER_FILE, HALVES, LOWER_LAYERS, Bert, bundled, half_of, write_encoder
 from training.fitting import DEVICE, SEED, Examples, ParameterGroup, Recipe, Training, in_bfloat16
 from training.network import SeverityNetwork, Shape, WordLayer, padded, present
@@ -59,12 +58,12 @@ def adapt(bert: Bert, rows: Sequence[Row], recipe: Recipe) -> dict[str, NDArray[
     """What `rows` teach the lower layers of `bert`: changes by the weights' names, of a matrix the two factors."""
     with tempfile.TemporaryDirectory(prefix="severity-adapting-") as folder:
         encoder = write_encoder(bert, Path(folder) / "encoder")
-        windows = [encoder.windows(normalise(row.text))[0] for row in rows]
+        examples = Examples.of(rows, encoder)
         # Both halves start alike, for the mean of two changes is of use only near a common start.
         torch.manual_seed(SEED)
         lower = LowerLayers(bert, encoder.pieces).to(DEVICE).train()
         with tqdm(total=recipe.steps(len(rows)), desc="adapting", unit="step") as progress:
-            _Adaptation(bert, Examples.of(rows, windows), recipe, SEED, lower).run(progress)
+            _Adaptation(bert, examples, recipe, SEED, lower).run(progress)
     return lower.changes()
 
 

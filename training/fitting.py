@@ -14,7 +14,8 @@ from tqdm import tqdm
 from corpus import KINDS, Row
 from evaluation import levels_of
 from model_store import TARGETS
-from model_store.encoder import Window
+from model_store.encoder import Encoder, Window
+from model_store.normalisation import normalise
 from training.encoding import LOWER_LAYERS, Bert
 from training.network import SeverityNetwork, Shape, collate, padded
 
@@ -74,8 +75,9 @@ class Examples:
     kinds: NDArray[np.int64]
 
     @classmethod
-    def of(cls, rows: Sequence[Row], windows: Sequence[Window]) -> "Examples":
-        """`rows` of the corpus with the first window of each."""
+    def of(cls, rows: Sequence[Row], encoder: Encoder) -> "Examples":
+        """`rows` of the corpus, of each text its first window."""
+        windows = [encoder.windows(normalise(row.text))[0] for row in rows]
         return cls(windows, levels_of(rows), np.array([KINDS.index(row.kind) for row in rows]))
 
 
