@@ -28,12 +28,13 @@ labelling rubric, not what the writer suffers from. A low level is no sign of sa
 
 ## Model
 
-- Encoder: `{embedding_model}`, its lower layers; those of the bundled encoder carry the mean of what each half of the
-  training part of this project's own corpus taught them once (`training/adapter.npz`). A word is the mean of its
-  pieces' vectors.
-- Classifier: `{classifier}`. {recipe} On the bundled encoder it learned from each text as layers read it that only
-  the other half has taught.
-- Decision: the odds of level 0 are raised by the factor above, against false alarms. A level with at least {clear} of
+- Encoder: `{embedding_model}`, its lower layers; those of the bundled encoder carry the mean of four changes
+  (`training/adapter.npz`), each taught once by all training texts of this project's own corpus but another fourth. A
+  word is the mean of its pieces' vectors.
+- Classifier: `{classifier}`. {recipe} On the bundled encoder it learned from each text as layers
+  read it that were taught without that text; its own layer started from the mean of what the four teachings made of the
+  encoder's next layer.
+- Decision: the odds of level 0 are raised by the factor above, against false alarms. A level with more than {clear} of
   the probability is taken; else the mean of the levels weighed by their probabilities, rounded, halves up. A long text
   is read in windows, and the most severe one counts.
 - Trained in {training_seconds} s on {training_texts} texts; corpus SHA-256 `{corpus_sha256}`.

@@ -1,7 +1,7 @@
 """Train the severity model: corpus -> encoder -> classifier -> evaluation -> BentoML model store.
 
 Makes two models in the store, `severity-encoder` and `severity-classifier`, and writes the model card with
-the evaluation on the held-back texts to `reports/`. Takes about eight minutes on two cores with AVX-512 BF16, more on
+the evaluation on the held-back texts to `reports/`. Takes about seven minutes on two cores with AVX-512 BF16, more on
 others, less with a GPU; `--fast` makes a plainer and weaker model in under two. Same corpus, code and machine: same
 predictions.
 """
@@ -27,7 +27,7 @@ from model_store.classifier import SeverityClassifier
 from model_store.encoder import Encoder, Window
 from model_store.severity import Assessment, SeverityModel
 from model_store.store import KNOWN_TEXTS, code_version, save_models
-from training.encoding import HALVES, Bert, adapted, bundled, half_of, pretrained, write_encoder
+from training.encoding import FOLDS, Bert, adapted, bundled, fold_of, pretrained, write_encoder
 from training.fitting import Examples, Recipe, fit
 from training.network import write_classifier
 
@@ -101,10 +101,11 @@ def parse_arguments(command_line: Sequence[str] | None) -> argparse.Namespace:
 
 def train_model(train: Sequence[Row], recipe: Recipe, folder: Path, encoder_name: str | None = None) -> SeverityModel:
     """Fit the classifier on `train` (of every text its first window); write it and all encoders to `folder`."""
-    bert = pretrained(encoder_name) if encoder_name else bundled()
-    encoder = write_encoder(bert if encoder_name else adapted(bert), folder / "encoder")
+    untaught = pretrained(encoder_name) if encoder_name else bundled()
+    bert = untaught if encoder_name else adapted(untaught)
+    encoder = write_encoder(bert, folder / "encoder")
     examples = Examples.of(train, encoder)
-    readers = [encoder for _ in HALVES] if encoder_name else out_of_fold_encoders(bert, folder)
+    readers = [encoder] * len(FOLDS) if encoder_name else out_of_fold_encoders(untaught, folder)
     embedded = embed(train, examples.windows, readers)
     (folder / "classifier").mkdir()
     write_classifier(fit(bert, examples, embedded, recipe), folder / "classifier")
@@ -112,19 +113,19 @@ def train_model(train: Sequence[Row], recipe: Recipe, folder: Path, encoder_name
 
 
 def out_of_fold_encoders(bert: Bert, folder: Path) -> list[Encoder]:
-    """For each half of the texts the encoder that only the other half has taught, written to `folder`.
+    """For each fold of the texts the encoder taught by all texts outside it, written to `folder`.
 
     From vectors of texts that its layers know, a classifier learns to trust them too much (cf. Wolpert 1992).
     """
-    return [write_encoder(adapted(bert, [1 - half]), folder / f"reads-half-{half}") for half in HALVES]
+    return [write_encoder(adapted(bert, [fold]), folder / f"reads-fold-{fold}") for fold in FOLDS]
 
 
 def embed(rows: Sequence[Row], windows: Sequence[Window], encoders: Sequence[Encoder]) -> list[NDArray[np.float32]]:
-    """The vectors of each row's words, float32 (words, dimensions); `encoders[h]` reads the texts of half h."""
+    """The vectors of each row's words, float32 (words, dimensions); `encoders[f]` reads the texts of fold f."""
     embedded: dict[int, NDArray[np.float32]] = {}
-    for half, encoder in zip(HALVES, encoders, strict=True):
-        numbers = [number for number, row in enumerate(rows) if half_of(row) == half]
-        for part in in_parts(numbers, f"embedding half {half + 1}"):
+    for fold, encoder in zip(FOLDS, encoders, strict=True):
+        numbers = [number for number, row in enumerate(rows) if fold_of(row) == fold]
+        for part in in_parts(numbers, f"embedding, part {fold + 1} of {len(FOLDS)}"):
             embedded |= zip(part, encoder.embed([windows[number] for number in part]), strict=True)
     return [embedded[number] for number in range(len(rows))]
 

@@ -20,8 +20,8 @@ SUBWORDS_FILE = "subwords.npy"
 LEVELS = 4
 # A shorter piece says little, a longer one is seldom met twice.
 SUBWORD_LENGTHS = (3, 4, 5)
-# At least this share of the probability must stand behind a level for it to be taken as it is.
-CLEAR = 0.6
+# More than this share of the probability must stand behind a level for it to be taken as it is.
+CLEAR = 0.5
 _LONGEST_WORD = 64
 
 
@@ -78,13 +78,13 @@ class SeverityClassifier:
 def decide(probabilities: NDArray[np.float32]) -> NDArray[np.int64]:
     """Levels 0..3 from probabilities; the last axis, of 4 levels, goes.
 
-    A level with at least `CLEAR` of the probability is taken. Otherwise the expected level, the mean of the
+    A level with more than `CLEAR` of the probability is taken. Otherwise the expected level, the mean of the
     levels weighed by their probabilities, decides, rounded; halves go up, to the more severe level.
     """
     likeliest = probabilities.argmax(axis=-1)
     # Rounded first, so that the last bits of a float decide nothing.
     expected = np.round(probabilities.astype(np.float64) @ np.arange(LEVELS), 3)
-    levels = np.where(probabilities.max(axis=-1) >= CLEAR, likeliest, np.floor(expected + 0.5))
+    levels = np.where(probabilities.max(axis=-1) > CLEAR, likeliest, np.floor(expected + 0.5))
     return levels.astype(np.int64)
 
 

@@ -15,7 +15,7 @@ from corpus import Row, read_corpus, write_corpus
 from model_store.encoder import Encoder
 from model_store.normalisation import normalise
 from training import adapt, fitting
-from training.encoding import HALVES, LOWER_LAYERS, Bert, adapted, bundled, half_of, write_encoder
+from training.encoding import FOLDS, LOWER_LAYERS, Bert, adapted, bundled, fold_of, write_encoder
 from training.fitting import Recipe
 
 
@@ -36,76 +36,103 @@ def test_the_layers_that_learn_start_as_the_served_encoder(bert: Bert, corpus_sl
         assert not ours[len(served) :].any()
 
 
-def test_a_change_is_what_the_layers_have_learned(bert: Bert, corpus_slice: list[Row], tmp_path: Path) -> None:
-    file = tmp_path / "adapter.npz"
-    rows = [row for row in corpus_slice if row.split == "train"][:96]
+def test_a_change_is_what_the_layers_have_learned(
+    bert: Bert, corpus_slice: list[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, file = [row for row in corpus_slice if row.split == "train"][:96], tmp_path / "adapter.npz"
+    lower_layers, learned = adapt.LowerLayers, []
+
+    def remembered(bert: Bert, pieces: NDArray[np.float16]) -> adapt.LowerLayers:
+        learned.append(lower_layers(bert, pieces))
+        return learned[0]
+
+    monkeypatch.setattr(adapt, "LowerLayers", remembered)
     changes = adapt.adapt(bert, rows, Recipe(epochs=1))
     np.savez(file, allow_pickle=False, **{f"0/{name}": change for name, change in changes.items()})
-    changed = adapted(bert, [0], file).weights
-    moved = {name for name, values in changed.items() if not np.array_equal(values, bert.weights[name])}
-    assert moved == {f"encoder.layer.{n}.{name}" for n in range(LOWER_LAYERS) for name in bert.layer(n)}
+    changed = adapted(bert, [0], file)
+    moved = {name for name, values in changed.weights.items() if not np.array_equal(values, bert.weights[name])}
+    assert moved == {f"encoder.layer.{n}.{name}" for n in range(LOWER_LAYERS + 1) for name in bert.layer(n)}
     for name in moved:
         # A few steps move a weight a little.
-        assert 0 < np.abs(changed[name] - bert.weights[name]).mean() < 0.01
+        assert 0 < np.abs(changed.weights[name] - bert.weights[name]).mean() < 0.01
+    for number, layer in enumerate(learned[0].layers):
+        for name, values in layer.state_dict().items():
+            np.testing.assert_allclose(changed.layer(number)[name], values.numpy(), atol=2e-4)
 
 
-def test_a_weight_is_changed_by_the_mean_of_what_both_halves_taught(bert: Bert, tmp_path: Path) -> None:
+def test_a_change_is_kept_as_its_nearest_of_low_rank() -> None:
+    random = np.random.default_rng(1)
+    left, right = (random.standard_normal(shape).astype(np.float32) for shape in ((40, adapt.RANK), (adapt.RANK, 30)))
+    kept = adapt._change("dense.weight", left @ right)
+    np.testing.assert_allclose(
+        kept["dense.weight.up"].astype(np.float32) @ kept["dense.weight.down"], left @ right, atol=0.02
+    )
+    kept = adapt._change("dense.weight", np.diag(np.arange(40, dtype=np.float32)))
+    largest = np.diag([number if number >= 40 - adapt.RANK else 0 for number in range(40)])
+    np.testing.assert_allclose(
+        kept["dense.weight.up"].astype(np.float32) @ kept["dense.weight.down"], largest, atol=0.05
+    )
+
+
+def test_a_weight_is_changed_by_the_mean_of_what_was_taught(bert: Bert, tmp_path: Path) -> None:
     matrix, bias = "encoder.layer.0.output.dense.weight", "encoder.layer.5.output.dense.bias"
     changes: dict[str, NDArray[np.float16]] = {}
-    for half, taught in enumerate((10, 30)):
+    for fold, taught in enumerate((10, 30)):
         up, down = np.zeros((384, 2), np.float16), np.zeros((2, 1536), np.float16)
         up[3, 1], down[1, 7] = 2, taught / 2
-        changes |= {f"{half}/{matrix}.up": up, f"{half}/{matrix}.down": down}
-        changes[f"{half}/{bias}"] = np.full(384, taught, np.float16)
+        changes |= {f"{fold}/{matrix}.up": up, f"{fold}/{matrix}.down": down}
+        changes[f"{fold}/{bias}"] = np.full(384, taught, np.float16)
     np.savez(tmp_path / "a.npz", allow_pickle=False, **changes)
-    for halves, expected in (([0], 10), ([1], 30), ([0, 1], 20)):
-        changed = adapted(bert, halves, tmp_path / "a.npz").weights
+    for folds, expected in (([0], 10), ([1], 30), ([0, 1], 20)):
+        changed = adapted(bert, folds, tmp_path / "a.npz").weights
         difference = changed[matrix] - bert.weights[matrix]
         assert difference[3, 7] == pytest.approx(expected)
         assert np.count_nonzero(difference) == 1
         np.testing.assert_allclose(changed[bias], bert.weights[bias] + expected)
-        assert changed["encoder.layer.6.output.dense.bias"] is bert.weights["encoder.layer.6.output.dense.bias"]
+        assert changed["encoder.layer.7.output.dense.bias"] is bert.weights["encoder.layer.7.output.dense.bias"]
 
 
-@pytest.mark.parametrize("halves", [[0], [1], HALVES])
-def test_the_change_that_is_kept_fits_the_encoder(bert: Bert, halves: Sequence[int]) -> None:
-    changed = adapted(bert, halves).weights
+@pytest.mark.parametrize("folds", [*([fold] for fold in FOLDS), FOLDS])
+def test_the_change_that_is_kept_fits_the_encoder(bert: Bert, folds: Sequence[int]) -> None:
+    changed = adapted(bert, folds).weights
     assert all(changed[name].shape == values.shape for name, values in bert.weights.items())
     assert all(
         not np.array_equal(changed[f"encoder.layer.{n}.{k}"], v)
-        for n in range(LOWER_LAYERS)
+        for n in range(LOWER_LAYERS + 1)
         for k, v in bert.layer(n).items()
     )
 
 
-def test_each_half_of_the_training_texts_teaches_its_own_change(
+def test_all_training_texts_but_a_fold_teach_each_change(
     corpus_slice: list[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus, file = tmp_path / "corpus.csv", tmp_path / "adapter.npz"
     write_corpus(corpus_slice, corpus)
-    teach = Mock(side_effect=[{"weight": np.ones(1)}, {"weight": np.full(1, 2)}])
+    teach = Mock(side_effect=[{"weight": np.full(1, fold)} for fold in FOLDS])
     monkeypatch.setattr(adapt, "adapt", teach)
     adapt.main(["--corpus", str(corpus), "--to", str(file)])
     train_rows = [row for row in read_corpus(corpus) if row.split == "train"]
     assert [call.args[1] for call in teach.call_args_list] == [
-        [row for row in train_rows if half_of(row) == half] for half in HALVES
+        [row for row in train_rows if fold_of(row) != fold] for fold in FOLDS
     ]
     with np.load(file) as stored:
-        assert dict(stored) == {"0/weight": 1, "1/weight": 2}
+        assert dict(stored) == {f"{fold}/weight": fold for fold in FOLDS}
 
 
-def test_the_classifier_learns_from_layers_that_only_the_other_half_has_taught(
+def test_the_classifier_learns_from_layers_that_its_text_has_not_taught(
     bert: Bert, corpus_slice: list[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [row for row in corpus_slice if row.split == "train"][:64]
-    learned_from, served = trained(rows, tmp_path, monkeypatch)
+    start, learned_from, served = trained(rows, tmp_path, monkeypatch)
     windows = [served.windows(normalise(row.text))[0] for row in rows]
-    encoders = [write_encoder(adapted(bert, [half]), tmp_path / f"taught-by-{half}") for half in HALVES]
-    assert {half_of(row) for row in rows} == set(HALVES)
+    encoders = [write_encoder(adapted(bert, [fold]), tmp_path / f"taught-without-{fold}") for fold in FOLDS]
+    assert {fold_of(row) for row in rows} == set(FOLDS)
     for row, window, vectors in zip(rows, windows, learned_from, strict=True):
-        np.testing.assert_array_equal(vectors, encoders[1 - half_of(row)].embed([window])[0])
-    of_both = write_encoder(adapted(bert), tmp_path / "taught-by-both")
-    np.testing.assert_array_equal(served.embed(windows[:1])[0], of_both.embed(windows[:1])[0])
+        np.testing.assert_array_equal(vectors, encoders[fold_of(row)].embed([window])[0])
+    of_all = write_encoder(adapted(bert), tmp_path / "taught-by-all")
+    np.testing.assert_array_equal(served.embed(windows[:1])[0], of_all.embed(windows[:1])[0])
+    for name, values in start.layer(LOWER_LAYERS).items():
+        np.testing.assert_array_equal(values, adapted(bert).layer(LOWER_LAYERS)[name])
 
 
 def test_another_encoder_is_served_and_learned_from_as_it_is(
@@ -113,7 +140,8 @@ def test_another_encoder_is_served_and_learned_from_as_it_is(
 ) -> None:
     monkeypatch.setattr(train, "pretrained", {"another": bert}.get)
     rows = [row for row in corpus_slice if row.split == "train"][:16]
-    learned_from, served = trained(rows, tmp_path, monkeypatch, "another")
+    start, learned_from, served = trained(rows, tmp_path, monkeypatch, "another")
+    assert start is bert
     encoder = write_encoder(bert, tmp_path / "as-it-is")
     windows = [encoder.windows(normalise(row.text))[0] for row in rows]
     for window, vectors in zip(windows, learned_from, strict=True):
@@ -123,16 +151,17 @@ def test_another_encoder_is_served_and_learned_from_as_it_is(
 
 def trained(
     rows: list[Row], folder: Path, monkeypatch: pytest.MonkeyPatch, encoder_name: str | None = None
-) -> tuple[list[NDArray[np.float32]], Encoder]:
-    """The vectors that a training on `rows` gave to the classifier, and the encoder it made."""
+) -> tuple[Bert, list[NDArray[np.float32]], Encoder]:
+    """What a training on `rows` gave the classifier, layers to start from and vectors; and the encoder it made."""
     fit = Mock(wraps=fitting.fit)
     monkeypatch.setattr(train, "fit", fit)
     model = train.train_model(rows, replace(train.FAST, epochs=1), folder, encoder_name)
-    return fit.call_args.args[2], model.encoder
+    return fit.call_args.args[0], fit.call_args.args[2], model.encoder
 
 
-def test_the_halves_are_those_that_have_taught_the_change_that_is_kept() -> None:
+def test_the_folds_are_those_that_have_taught_the_change_that_is_kept() -> None:
     rows = read_corpus()
-    assert 0.45 < np.mean([half_of(row) for row in rows]) < 0.55
-    halves = {row.id: half_of(row) for row in rows}
-    assert [halves[f"msa-a{number}"] for number in ("000", "004", "022a", "022b", "026a", "026b")] == [0, 1, 0, 0, 1, 1]
+    shares = np.bincount([fold_of(row) for row in rows]) / len(rows)
+    assert shares == pytest.approx([0.25] * 4, abs=0.03)
+    folds = {row.id: fold_of(row) for row in rows}
+    assert [folds[f"msa-a{number}"] for number in ("000", "004", "022a", "022b", "026a", "026b")] == [2, 3, 0, 0, 1, 1]

@@ -48,9 +48,15 @@ def test_calibration_error_by_hand() -> None:
 
 
 def test_a_clear_level_is_taken_and_the_expected_level_decides_the_rest() -> None:
-    clear = [[0.6, 0, 0, 0.4], [0, 0.1, 0.3, 0.6]]
-    unclear = [[0.45, 0.05, 0.05, 0.45], [0, 0.5, 0.5, 0], [0.5, 0.5, 0, 0], [0.55, 0.45, 0, 0], [0.55, 0.2, 0.1, 0.15]]
-    assert decide(np.array(clear + unclear, dtype=np.float32)).tolist() == [0, 3, 2, 2, 1, 0, 1]
+    clear = [[0.51, 0, 0, 0.49], [0, 0.1, 0.3, 0.6]]
+    unclear = [
+        [0.45, 0.05, 0.05, 0.45],
+        [0, 0.5, 0.5, 0],
+        [0.5, 0.5, 0, 0],
+        [0.49, 0.46, 0.05, 0],
+        [0.49, 0.3, 0.1, 0.11],
+    ]
+    assert decide(np.array(clear + unclear, dtype=np.float32)).tolist() == [0, 3, 2, 2, 1, 1, 1]
 
 
 def test_subsets_and_pairs() -> None:

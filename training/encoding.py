@@ -19,8 +19,8 @@ from training.onnx_graphs import GraphBuilder
 
 # The lower layers tell what a word means beside its neighbours; the classifier brings its own layer on top.
 LOWER_LAYERS = 6
-# The layers are taught by each half of the training texts separately.
-HALVES = (0, 1)
+# The training texts in four parts; the layers are taught four times, each time by all texts but one part.
+FOLDS = range(4)
 # What `training.adapt` has learned.
 ADAPTER_FILE = Path(__file__).parent / "adapter.npz"
 
@@ -61,30 +61,31 @@ def bundled() -> Bert:
     return Bert(ENCODER_NAME, file.weights, build_tokenizer(file), heads, epsilon)
 
 
-def half_of(row: Row) -> int:
-    """Which half of all texts `row` belongs to, 0 or 1: by its id, both texts of a contrast pair to the same.
+def fold_of(row: Row) -> int:
+    """Which of `FOLDS` `row` belongs to: by its id, both texts of a contrast pair to the same.
 
     `ADAPTER_FILE` was taught by this split: change neither the split nor an id without teaching anew. Of
-    near-duplicates that are no contrast pair the two may part; in the whole corpus one pair does.
+    near-duplicates that are no contrast pair the two may part; three in the whole corpus do.
     """
-    return zlib.crc32((row.pair or row.id).encode()) % len(HALVES)
+    return zlib.crc32((row.pair or row.id).encode()) % len(FOLDS)
 
 
-def adapted(bert: Bert, halves: Sequence[int] = HALVES, file: Path = ADAPTER_FILE) -> Bert:
-    """`bert` with the mean of what each of `halves` has taught it (model soup, Wortsman et al. 2022).
+def adapted(bert: Bert, left_out: Sequence[int] = FOLDS, file: Path = ADAPTER_FILE) -> Bert:
+    """`bert` with the mean of the changes that were taught without each fold in `left_out`; by default of all four.
 
-    `training.adapt` keeps in `file`, under HALF/NAME, the change of a weight or the change's two factors.
+    Such a mean is called a model soup (Wortsman et al. 2022). `training.adapt` keeps in `file`, under FOLD/NAME, what
+    all texts outside FOLD have taught: the change of a weight, or the change's two factors.
     """
     weights = dict(bert.weights)
     with np.load(file, allow_pickle=False) as stored:
         changes = {name: stored[name].astype(np.float32) for name in stored.files}
     for key, change in changes.items():
-        half, _, name = key.partition("/")
-        if int(half) not in halves or name.endswith(".down"):
+        fold, _, name = key.partition("/")
+        if int(fold) not in left_out or name.endswith(".down"):
             continue
         weight = name.removesuffix(".up")
-        difference = change if weight == name else change @ changes[f"{half}/{weight}.down"]
-        weights[weight] = weights[weight] + difference / len(halves)
+        difference = change if weight == name else change @ changes[f"{fold}/{weight}.down"]
+        weights[weight] = weights[weight] + difference / len(left_out)
     return replace(bert, weights=weights)
 
 

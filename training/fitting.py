@@ -50,11 +50,11 @@ class Recipe:
     members: int = 2
     epochs: int = 3
     learns_words: bool = True
-    batch_texts: int = 32
-    rate_layer: float = 1e-3
-    rate_head: float = 2e-3
-    rate_subwords: float = 5e-3
-    dropout: float = 0.3
+    batch_texts: int = 64
+    rate_layer: float = 1.4e-3
+    rate_head: float = 2.8e-3
+    rate_subwords: float = 7e-3
+    dropout: float = 0.2
     kind_weight: float = 0.3
     smoothing: float = 0.1
     zero_odds: float = 1.35
@@ -91,6 +91,7 @@ def fit(
 ) -> list[SeverityNetwork]:
     """Train the ensemble on the vectors of the examples' words, behind a progress bar, on a GPU where there is one.
 
+    `bert` gives the layer that the networks' own start from.
     The same examples, recipe and machine give the same networks.
     """
     with tqdm(total=recipe.members * recipe.steps(len(examples.windows)), desc="training", unit="step") as progress:
@@ -190,8 +191,10 @@ def _optimisers(
 def _shuffled(lengths: Sequence[int], size: int, random: np.random.Generator) -> list[NDArray[np.int64]]:
     """Row numbers in batches of `size`, in random order; rows of one batch have much the same length."""
     order = random.permutation(len(lengths))
+    # So many are sorted together that hardly any places are filled up with zeros.
+    sorted_together = 64 * size
     found = []
-    for start in range(0, len(order), size * 16):
-        stretch = sorted(order[start : start + size * 16].tolist(), key=lambda row: lengths[row])
+    for start in range(0, len(order), sorted_together):
+        stretch = sorted(order[start : start + sorted_together].tolist(), key=lambda row: lengths[row])
         found += [np.array(stretch[at : at + size]) for at in range(0, len(stretch), size)]
     return [found[index] for index in random.permutation(len(found))]
