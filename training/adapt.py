@@ -106,7 +106,7 @@ class LowerLayers(nn.Module):
 
     def __init__(self, bert: Bert, pieces: NDArray[np.float16]) -> None:
         super().__init__()
-        self.bert, self.pieces, self.positions = bert, pieces, torch.from_numpy(bert.positions())
+        self.pieces, self.positions = pieces, torch.from_numpy(bert.positions())
         shape = Shape.above(bert)
         self.norm = nn.LayerNorm(shape.dimensions, eps=bert.epsilon).requires_grad_(False)
         scale_and_shift = {
@@ -114,7 +114,7 @@ class LowerLayers(nn.Module):
         }
         self.norm.load_state_dict(scale_and_shift)
         self.layers = nn.ModuleList(WordLayer(shape).take(bert.layer(number)) for number in range(LOWER_LAYERS))
-        for linear in [module for module in self.layers.modules() if isinstance(module, nn.Linear)]:
+        for linear in self._linears():
             linear.weight.requires_grad = False
             parametrize.register_parametrization(linear, "weight", LowRank(*linear.weight.shape))
 
@@ -129,9 +129,13 @@ class LowerLayers(nn.Module):
 
     def merged(self) -> nn.ModuleList:
         """The layers, once what was learned is added to each matrix for good."""
-        for linear in [module for module in self.layers.modules() if isinstance(module, nn.Linear)]:
+        for linear in self._linears():
             parametrize.remove_parametrizations(linear, "weight")
         return self.layers
+
+    def _linears(self) -> list[nn.Linear]:
+        """The parts of the layers that hold the matrices."""
+        return [module for module in self.layers.modules() if isinstance(module, nn.Linear)]
 
     def _start(self, windows: Sequence[Window]) -> tuple[Tensor, Tensor, Tensor]:
         """The rows of the first layer, which tokens there are, and the share of each token in each word's mean."""
