@@ -26,12 +26,17 @@ def similar_pairs(texts: Sequence[str], threshold: float = NEAR_DUPLICATE) -> It
     counter = CountVectorizer(analyzer="char_wb", ngram_range=(4, 4), binary=True, preprocessor=normalise)
     grams = counter.fit_transform(texts).astype(np.int32)
     sizes = np.asarray(grams.sum(axis=1)).ravel()
+    # By size, since one much larger than another cannot share enough with it.
+    order = sizes.argsort(kind="stable")
+    grams, sizes = grams[order], sizes[order]
     for start in range(0, len(texts), 512):
-        shared = (grams[start : start + 512] @ grams[start:].T).tocoo()
+        end = sizes.searchsorted(sizes[start : start + 512].max() / threshold, side="right")
+        shared = (grams[start : start + 512] @ grams[start:end].T).tocoo()
         rows, columns = shared.row + start, shared.col + start
         jaccard = shared.data / (sizes[rows] + sizes[columns] - shared.data)
         near = (jaccard >= threshold) & (rows < columns)
-        yield from zip(rows[near].tolist(), columns[near].tolist(), strict=True)
+        found = np.sort([order[rows[near]], order[columns[near]]], axis=0)
+        yield from zip(*found.tolist(), strict=True)
 
 
 def groups(rows: Sequence[Row]) -> NDArray[np.int64]:
