@@ -28,7 +28,7 @@ def test_the_layers_that_learn_start_as_the_served_encoder(bert: Bert, corpus_sl
     encoder = write_encoder(bert, tmp_path / "encoder")
     windows = [encoder.windows(normalise(row.text))[0] for row in corpus_slice[::20]]
     with torch.inference_mode():
-        learning = adapt.LowerLayers(bert, encoder.pieces).eval()(windows).numpy()
+        learning = adapt.LowerLayers(bert, encoder.pieces)(windows).numpy()
     for ours, served in zip(learning, encoder.embed(windows), strict=True):
         cosines = (ours[: len(served)] * served).sum(axis=1) / np.linalg.norm(served, axis=1)
         # What is served is in 8-bit integers.

@@ -11,8 +11,7 @@ BF16, in more on others. Only a corpus that has grown much calls for it.
 
 import argparse
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from corpus.validation import problems
 from model_store.encoder import Window
 from training.encoding import ADAPTER_FILE, FOLDS, LOWER_LAYERS, Bert, bundled, fold_of, write_encoder
 from training.fitting import DEVICE, SEED, Examples, ParameterGroup, Recipe, Training, in_bfloat16
-from training.network import SeverityNetwork, Shape, WordLayer, padded, present
+from training.network import Dropout, Shape, WordLayer, padded, present, unchanged
 
 RANK = 16
 # Of the network above; `ADAPTER_FILE` was made with these before the classifier itself got other ones.
@@ -68,9 +67,10 @@ def adapt(bert: Bert, rows: Sequence[Row], recipe: Recipe) -> dict[str, NDArray[
         examples = Examples.of(rows, encoder)
         # All folds start alike, for the mean of several changes is of use only near a common start.
         torch.manual_seed(SEED)
-        lower = LowerLayers(bert, encoder.pieces).to(DEVICE).train()
+        lower = LowerLayers(bert, encoder.pieces).to(DEVICE)
+        training = _Adaptation(bert, examples, recipe, SEED, lower)
         with tqdm(total=recipe.steps(len(rows)), desc="adapting", unit="step") as progress:
-            network = _Adaptation(bert, examples, recipe, SEED, lower).run(progress)
+            network = training.run(progress)
     changes: dict[str, NDArray[np.float16]] = {}
     for number, layer in enumerate([*lower.merged(), network.layer]):
         before = bert.layer(number)
@@ -118,13 +118,13 @@ class LowerLayers(nn.Module):
             linear.weight.requires_grad = False
             parametrize.register_parametrization(linear, "weight", LowRank(*linear.weight.shape))
 
-    def forward(self, windows: Sequence[Window]) -> Tensor:
+    def forward(self, windows: Sequence[Window], dropout: Callable[[Tensor], Tensor] = unchanged) -> Tensor:
         """The vectors of the words, float32 (windows, words, dimensions), zero where a window has no more words."""
         rows, seen, shares = (part.to(DEVICE) for part in self._start(windows))
         rows = self.norm(rows)
         with in_bfloat16():
             for layer in self.layers:
-                rows = layer(rows, seen, LOWER_DROPOUT)
+                rows = layer(rows, seen, dropout)
         return shares @ rows.float()
 
     def merged(self) -> nn.ModuleList:
@@ -149,22 +149,24 @@ class LowerLayers(nn.Module):
         return rows + self.positions[:tokens], seen, shares
 
 
-@dataclass(frozen=True)
 class _Adaptation(Training):
     """The training of a network together with the layers below it."""
 
-    lower: LowerLayers
+    def __init__(self, bert: Bert, examples: Examples, recipe: Recipe, seed: int, lower: LowerLayers) -> None:
+        super().__init__(bert, examples, recipe, seed)
+        self.lower = lower
+        self.lower_dropout = Dropout(LOWER_DROPOUT, self.dropout.generator)
 
     def states(self, rows: NDArray[np.int64]) -> Tensor:
-        vectors: Tensor = self.lower([self.examples.windows[row] for row in rows])
+        vectors: Tensor = self.lower([self.examples.windows[row] for row in rows], self.lower_dropout)
         return vectors
 
-    def parameter_groups(self, network: SeverityNetwork, kind_head: nn.Module) -> list[ParameterGroup]:
+    def parameter_groups(self) -> list[ParameterGroup]:
         below = [
             {"params": [p for p in layer.parameters() if p.requires_grad], "lr": LOWER_RATE * RATE_SHARE**depth}
             for depth, layer in enumerate(reversed(self.lower.layers))
         ]
-        return [*super().parameter_groups(network, kind_head), *below]
+        return [*super().parameter_groups(), *below]
 
 
 if __name__ == "__main__":

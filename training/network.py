@@ -7,7 +7,7 @@ The members' probabilities are averaged as logarithms (a logarithmic opinion poo
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -26,6 +26,30 @@ from training.encoding import LOWER_LAYERS, Bert
 from training.onnx_graphs import GraphBuilder, Weights
 
 _EPSILON = 1e-12
+
+
+@dataclass(frozen=True)
+class Dropout:
+    """Sets a share of all values (in 256ths) to 0 and scales the others to keep the mean.
+
+    PyTorch's own draws a number for each value, which takes a tenth of a training on CPUs; here eight values share
+    one number, a byte of it each. `generator` draws them.
+    """
+
+    share: float
+    generator: torch.Generator
+
+    def __call__(self, values: Tensor) -> Tensor:
+        limit = round(256 * self.share)
+        size = (-(-values.numel() // 8),)
+        numbers = torch.randint(-(2**63), 2**63 - 1, size, generator=self.generator, device=values.device)
+        kept = numbers.view(torch.uint8)[: values.numel()].view(values.shape) >= limit
+        return values * kept * (256 / (256 - limit))
+
+
+def unchanged(values: Tensor) -> Tensor:
+    """What stands for a `Dropout` where nothing is dropped."""
+    return values
 
 
 @dataclass(frozen=True)
@@ -98,7 +122,7 @@ class WordLayer(nn.Module):
         self.load_state_dict({name: torch.tensor(values) for name, values in weights.items()})
         return self
 
-    def forward(self, states: Tensor, mask: Tensor, dropout: float) -> Tensor:
+    def forward(self, states: Tensor, mask: Tensor, dropout: Callable[[Tensor], Tensor]) -> Tensor:
         """Hidden states in and out, of shape (windows, words, dimensions)."""
         windows, words, dimensions = states.shape
         query, key, value = (
@@ -111,10 +135,9 @@ class WordLayer(nn.Module):
         )
         seen = scores.softmax(dim=-1).to(value.dtype) @ value
         seen = self.get_submodule("attention.output.dense")(seen.transpose(1, 2).reshape(windows, words, dimensions))
-        seen = dropped(seen, dropout, self.training)
-        states = self.get_submodule("attention.output.LayerNorm")(states + seen)
+        states = self.get_submodule("attention.output.LayerNorm")(states + dropout(seen))
         wide = self.output["dense"](functional.gelu(self.intermediate["dense"](states)))
-        normalised: Tensor = self.output["LayerNorm"](states + dropped(wide, dropout, self.training))
+        normalised: Tensor = self.output["LayerNorm"](states + dropout(wide))
         return normalised
 
 
@@ -134,7 +157,7 @@ class SeverityNetwork(nn.Module):
         self.attention = nn.Linear(d, shape.pools)
         self.levels = nn.Linear(d * shape.pools, len(TARGETS) * LEVELS)
 
-    def pool(self, batch: Batch, dropout: float = 0.0) -> Tensor:
+    def pool(self, batch: Batch, dropout: Callable[[Tensor], Tensor] = unchanged) -> Tensor:
         """All pools side by side, float32 of shape (windows, pools * dimensions)."""
         states = batch.states
         if self.shape.learns_words:
@@ -142,7 +165,7 @@ class SeverityNetwork(nn.Module):
             states = self.layer(states + functional.embedding(batch.spellings, spelled), batch.mask, dropout)
         weights = self.attention(states).masked_fill(~batch.mask[:, :, None], -torch.inf).softmax(dim=1)
         pools = torch.einsum("nwp,nwd->npd", weights, states).flatten(1).float()
-        return dropped(pools, dropout, self.training)
+        return dropout(pools)
 
     def forward(self, pools: Tensor) -> Tensor:
         """Logits, float32 of shape (windows, targets, levels), of what `pool` gave."""
@@ -153,20 +176,6 @@ class SeverityNetwork(nn.Module):
         """Multiply the odds of level 0 of both targets."""
         with torch.no_grad():
             self.levels.bias.view(len(TARGETS), LEVELS)[:, 0] += math.log(factor)
-
-
-def dropped(values: Tensor, share: float, training: bool = True) -> Tensor:
-    """`values`; in training with `share` of them (in 256ths) set to 0 and the others scaled to keep the mean.
-
-    PyTorch's own dropout draws a number for each value, which takes a tenth of a training on CPUs; here eight values
-    share one number, a byte of it each.
-    """
-    if not training:
-        return values
-    limit = round(256 * share)
-    numbers = torch.randint(-(2**63), 2**63 - 1, (-(-values.numel() // 8),), device=values.device)
-    kept = numbers.view(torch.uint8)[: values.numel()].view(values.shape) >= limit
-    return values * kept * (256 / (256 - limit))
 
 
 def padded(rows: Sequence[NDArray[np.float32]]) -> Tensor:

@@ -1,5 +1,6 @@
 """What goes into the model store comes back the same, and nothing else comes back at all."""
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import bentoml
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 import train
 from corpus import Row
@@ -14,15 +16,15 @@ from model_card import CARD_FILE, PICTURES
 from model_store.classifier import GRAPH_FILE, SUBWORDS_FILE, SeverityClassifier
 from model_store.encoder import Window
 from model_store.store import CLASSIFIER_TAG, ENCODER_TAG, KNOWN_TEXTS, code_version, has_model_of, load_models
-from training.fitting import Recipe
-from training.network import SeverityNetwork, Shape, collate, dropped, padded, write_classifier
+from training.fitting import SEED, Recipe, Training
+from training.network import Dropout, SeverityNetwork, Shape, collate, padded, write_classifier
 
 SHAPE = Shape(dimensions=32, heads=2, inner=64, buckets=50, subword_dimensions=4)
 
 
 def write_small_classifier(folder: Path, learns_words: bool = True) -> list[SeverityNetwork]:
     torch.manual_seed(0)
-    members = [SeverityNetwork(replace(SHAPE, learns_words=learns_words)).eval() for _ in range(2)]
+    members = [SeverityNetwork(replace(SHAPE, learns_words=learns_words)) for _ in range(2)]
     write_classifier(members, folder)
     return members
 
@@ -63,6 +65,23 @@ def test_two_trainings_give_the_same_predictions(corpus_slice: list[Row], tmp_pa
     assert (first.assess(texts).probabilities == second.assess(texts).probabilities).all()
 
 
+def test_an_error_in_one_network_stops_those_that_learn_beside_it(
+    corpus_slice: list[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loss, steps, epochs = Training.loss, Counter[int](), 2000
+
+    def failing(training: Training, rows: NDArray[np.int64]) -> torch.Tensor:
+        steps[training.seed] += 1
+        if training.seed == SEED:
+            raise RuntimeError("out of memory")
+        return loss(training, rows)
+
+    monkeypatch.setattr(Training, "loss", failing)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        train.train_model(corpus_slice[:32], replace(train.FAST, members=2, epochs=epochs), tmp_path)
+    assert steps[SEED + 1] < epochs
+
+
 def test_the_fast_recipe_makes_another_model(corpus_slice: list[Row], tmp_path: Path) -> None:
     rows = [row for row in corpus_slice if row.split == "train"]
     model = train.train_model(rows, train.FAST, tmp_path)
@@ -92,13 +111,11 @@ def test_the_most_severe_window_of_a_long_text_counts(training: Path) -> None:
 
 
 def test_dropping_spares_no_place_and_keeps_the_mean() -> None:
-    torch.manual_seed(0)
     ones = torch.ones(4000, 24)
-    values = dropped(ones, 0.3)
+    values = Dropout(0.3, torch.Generator().manual_seed(0))(ones)
     share = (values == 0).float().mean(dim=0)
     assert share.numpy() == pytest.approx(np.full(24, 0.3), abs=0.03)
     assert values.mean().item() == pytest.approx(1, abs=0.01)
-    assert dropped(ones, 0.3, training=False) is ones
 
 
 @pytest.mark.parametrize("learns_words", [True, False])
