@@ -26,7 +26,7 @@ def similar_pairs(texts: Sequence[str], threshold: float = NEAR_DUPLICATE) -> It
     counter = CountVectorizer(analyzer="char_wb", ngram_range=(4, 4), binary=True, preprocessor=normalise)
     grams = counter.fit_transform(texts).astype(np.int32)
     sizes = np.asarray(grams.sum(axis=1)).ravel()
-    # By size, since one much larger than another cannot share enough with it.
+    # Sorted by size: one over 1 / threshold times as large as another cannot share enough with it.
     order = sizes.argsort(kind="stable")
     grams, sizes = grams[order], sizes[order]
     for start in range(0, len(texts), 512):

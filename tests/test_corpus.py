@@ -2,14 +2,17 @@
 
 from collections import Counter
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from random import Random
 
 import pytest
+from sklearn.feature_extraction.text import CountVectorizer
 
 from corpus import BENIGN_FILE, SPLITS, VARIETIES, CorpusError, Row, read_corpus, write_corpus
 from corpus.shortcuts import blind_kappa, softener_shares, telling_grams
-from corpus.validation import problems
+from corpus.validation import NEAR_DUPLICATE, problems, similar_pairs
+from model_store.normalisation import normalise
 
 GOOD = Row("egy-1", "egy", "plain", "مش قادر أقوم من السرير بقالي أسبوع", 2, 0, "train")
 OTHER = Row("lev-1", "lev", "everyday", "رحنا عالسوق واشترينا خضرا وفواكه للعيد", 0, 0, "test")
@@ -32,6 +35,21 @@ def test_the_corpus_is_sound_and_as_large_as_its_card_says() -> None:
         assert min(pairs.values()) >= 0.03 * len(of_variety)
         assert sum(row.is_hard for row in of_variety) >= len(of_variety) / 3
         assert {row.split for row in of_variety} == set(SPLITS)
+
+
+def test_all_near_duplicates_are_found() -> None:
+    wholes = [row.text for row in read_corpus()[::120]]
+    texts = [part for text in wholes for part in (text, text[: len(text) * 2 // 3], text[len(text) // 2 :])]
+    grams_of = CountVectorizer(analyzer="char_wb", ngram_range=(4, 4), preprocessor=normalise).build_analyzer()
+    grams = [set(grams_of(text)) for text in texts]
+    near = {
+        (i, j)
+        for (i, one), (j, other) in combinations(enumerate(grams), 2)
+        if len(one & other) >= NEAR_DUPLICATE * len(one | other) > 0
+    }
+    found = list(similar_pairs(texts))
+    assert len(found) == len(set(found)) > len(wholes) / 2
+    assert set(found) == near
 
 
 def test_the_stress_set_is_apart_from_the_corpus() -> None:
