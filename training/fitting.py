@@ -1,7 +1,7 @@
 """Trains the networks of the classifier."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,10 +106,11 @@ def fit(
 class Training:
     """The training of one network; its layer starts as the encoder's next one.
 
-    Several can run at the same time: each draws its own random numbers.
+    Made one after the other, as the first weights come of PyTorch's own random numbers, several can run at the same
+    time, each once.
 
     Attributes:
-        stopped: once true, `run` gives up after the step it is at.
+        stopped: once true, `run` ends after the step it is at; the network is then of no use.
     """
 
     def __init__(self, bert: Bert, examples: Examples, recipe: Recipe, seed: int) -> None:
@@ -187,20 +188,21 @@ class _OnVectors(Training):
 def _side_by_side(trainings: Sequence[Training], progress: "tqdm[Any]") -> list[SeverityNetwork]:
     """Run all trainings at the same time, the cores shared among them.
 
-    Such small products of matrices leave a second core half idle: two trainings on one core each take a fifth less
-    time than one after the other on both.
+    Such small products of matrices leave a second core half idle: on two cores two trainings on one each take a fifth
+    less time than one after the other on both.
     """
     cores = torch.get_num_threads()
-    torch.set_num_threads(max(1, cores // len(trainings)))
     with ThreadPoolExecutor(len(trainings)) as pool:
-        running = [pool.submit(training.run, progress) for training in trainings]
         try:
-            return [one.result() for one in running]
+            torch.set_num_threads(max(1, cores // len(trainings)))
+            running = [pool.submit(training.run, progress) for training in trainings]
+            wait(running, return_when=FIRST_EXCEPTION)
         finally:
             # After an error, or Ctrl-C, the others would go on to their end.
             for training in trainings:
                 training.stopped = True
             torch.set_num_threads(cores)
+    return [one.result() for one in running]
 
 
 def _optimisers(
