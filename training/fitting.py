@@ -51,10 +51,10 @@ class Recipe:
     members: int = 2
     epochs: int = 3
     learns_words: bool = True
-    batch_texts: int = 64
-    rate_layer: float = 1.4e-3
-    rate_head: float = 2.8e-3
-    rate_subwords: float = 7e-3
+    batch_texts: int = 96
+    rate_layer: float = 1.7e-3
+    rate_head: float = 3.4e-3
+    rate_subwords: float = 8.5e-3
     dropout: float = 0.2
     kind_weight: float = 0.3
     smoothing: float = 0.1
