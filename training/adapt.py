@@ -5,13 +5,14 @@ of the classifier, a change of low rank to every matrix (LoRA, Hu et al. 2022) a
 normalisation. Of that network only the change of its layer is kept, cut to the same rank, as the start of the
 classifier's own. This is done four times, each time with all training texts but another fourth, and the mean of the
 four changes is taken. The classifier learns from each text as lower layers read it that were taught without it (out of
-fold). `python -m training.adapt` makes such a file: in minutes on a GPU, in about three hours on two cores with AVX-512
-BF16, in more on others. Only a corpus that has grown much calls for it.
+fold). `python -m training.adapt` makes such a file: in minutes on a GPU, in three to four hours on two cores with
+AVX-512 BF16, in more on others. Only a corpus that has grown much calls for it.
 """
 
 import argparse
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -149,12 +150,14 @@ class LowerLayers(nn.Module):
         return rows + self.positions[:tokens], seen, shares
 
 
+@dataclass
 class _Adaptation(Training):
     """The training of a network together with the layers below it."""
 
-    def __init__(self, bert: Bert, examples: Examples, recipe: Recipe, seed: int, lower: LowerLayers) -> None:
-        super().__init__(bert, examples, recipe, seed)
-        self.lower = lower
+    lower: LowerLayers
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.lower_dropout = Dropout(LOWER_DROPOUT, self.dropout.generator)
 
     def states(self, rows: NDArray[np.int64]) -> Tensor:

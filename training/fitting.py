@@ -103,6 +103,7 @@ def fit(
     return networks
 
 
+@dataclass
 class Training:
     """The training of one network; its layer starts as the encoder's next one.
 
@@ -113,15 +114,19 @@ class Training:
         stopped: once true, `run` ends after the step it is at; the network is then of no use.
     """
 
-    def __init__(self, bert: Bert, examples: Examples, recipe: Recipe, seed: int) -> None:
-        torch.manual_seed(seed)
-        self.examples, self.recipe, self.seed = examples, recipe, seed
-        self.network = SeverityNetwork(Shape.above(bert, recipe.learns_words))
-        if recipe.learns_words:
-            self.network.layer.take(bert.layer(LOWER_LAYERS))
+    bert: Bert
+    examples: Examples
+    recipe: Recipe
+    seed: int
+
+    def __post_init__(self) -> None:
+        torch.manual_seed(self.seed)
+        self.network = SeverityNetwork(Shape.above(self.bert, self.recipe.learns_words))
+        if self.recipe.learns_words:
+            self.network.layer.take(self.bert.layer(LOWER_LAYERS))
         self.kind_head = nn.Linear(self.network.shape.dimensions * self.network.shape.pools, len(KINDS)).to(DEVICE)
         self.network.to(DEVICE)
-        self.dropout = Dropout(recipe.dropout, torch.Generator(DEVICE).manual_seed(seed))
+        self.dropout = Dropout(self.recipe.dropout, torch.Generator(DEVICE).manual_seed(self.seed))
         self.stopped = False
 
     def run(self, progress: "tqdm[Any]") -> SeverityNetwork:
@@ -172,14 +177,11 @@ class Training:
         return [{"params": head, "lr": self.recipe.rate_head}, {"params": layer, "lr": self.recipe.rate_layer}]
 
 
+@dataclass
 class _OnVectors(Training):
     """On words' vectors that stay as they are."""
 
-    def __init__(
-        self, bert: Bert, examples: Examples, recipe: Recipe, seed: int, embedded: Sequence[NDArray[np.float32]]
-    ) -> None:
-        super().__init__(bert, examples, recipe, seed)
-        self.embedded = embedded
+    embedded: Sequence[NDArray[np.float32]]
 
     def states(self, rows: NDArray[np.int64]) -> Tensor:
         return padded([self.embedded[row] for row in rows])
