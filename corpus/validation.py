@@ -6,6 +6,7 @@
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,8 @@ from model_store.normalisation import normalise
 
 # Shared character 4-grams over all character 4-grams (Jaccard) at which two texts are much the same.
 NEAR_DUPLICATE = 0.5
+# So many texts at once are compared with the others, on each core: bounds the memory.
+BLOCK = 128
 
 
 def similar_pairs(texts: Sequence[str], threshold: float = NEAR_DUPLICATE) -> Iterator[tuple[int, int]]:
@@ -29,14 +32,20 @@ def similar_pairs(texts: Sequence[str], threshold: float = NEAR_DUPLICATE) -> It
     # Sorted by size: one over 1 / threshold times as large as another cannot share enough with it.
     order = sizes.argsort(kind="stable")
     grams, sizes = grams[order], sizes[order]
-    for start in range(0, len(texts), 512):
-        end = sizes.searchsorted(sizes[start : start + 512].max() / threshold, side="right")
-        shared = (grams[start : start + 512] @ grams[start:end].T).tocoo()
+
+    def similar_to(start: int) -> NDArray[np.int64]:
+        end = sizes.searchsorted(sizes[start : start + BLOCK].max() / threshold, side="right")
+        shared = (grams[start : start + BLOCK] @ grams[start:end].T).tocoo()
         rows, columns = shared.row + start, shared.col + start
         jaccard = shared.data / (sizes[rows] + sizes[columns] - shared.data)
         near = (jaccard >= threshold) & (rows < columns)
-        found = np.sort([order[rows[near]], order[columns[near]]], axis=0)
-        yield from zip(*found.tolist(), strict=True)
+        found: NDArray[np.int64] = np.sort([order[rows[near]], order[columns[near]]], axis=0)
+        return found
+
+    # Sparse products let other threads run: a core each.
+    with ThreadPoolExecutor() as pool:
+        for found in pool.map(similar_to, range(0, len(texts), BLOCK)):
+            yield from zip(*found.tolist(), strict=True)
 
 
 def groups(rows: Sequence[Row]) -> NDArray[np.int64]:
