@@ -32,7 +32,7 @@ from training.fitting import Examples, Recipe, fit
 from training.network import write_classifier
 
 # A linear model on the encoder, on every second text.
-FAST = Recipe(members=1, epochs=8, learns_words=False)
+FAST = Recipe(members=1, epochs=8, reviews=0, learns_words=False)
 FAST_SHARE = 2
 REPORTS = Path(__file__).parent / "reports"
 T = TypeVar("T")

@@ -32,7 +32,7 @@ from training.network import Dropout, Shape, WordLayer, padded, present, unchang
 
 RANK = 16
 # Of the network above; `ADAPTER_FILE` was made with these before the classifier itself got other ones.
-RECIPE = Recipe(epochs=5, batch_texts=32, rate_layer=1e-3, rate_head=2e-3, rate_subwords=5e-3, dropout=0.3)
+RECIPE = Recipe(epochs=5, reviews=0, batch_texts=32, rate_layer=1e-3, rate_head=2e-3, rate_subwords=5e-3, dropout=0.3)
 # The highest learning rate of the topmost lower layer; each layer below gets a tenth less than the one above it.
 LOWER_RATE, RATE_SHARE = 1e-3, 0.9
 LOWER_DROPOUT = 0.1

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from tqdm import tqdm
 
 from corpus import KINDS, Row
 from evaluation import levels_of
-from model_store import TARGETS
 from model_store.encoder import Encoder, Window
 from model_store.normalisation import normalise
 from training.encoding import LOWER_LAYERS, Bert
@@ -38,6 +38,8 @@ class Recipe:
     Attributes:
         members: networks in the ensemble.
         epochs: passes of each network over the texts.
+        reviews: passes after those, each over the `reviewed` share of the texts that the network has learned worst.
+        reviewed: see there. Most texts are learned soon; the time is better spent on the others (Jiang et al. 2019).
         learns_words: see `Shape`; without, the networks are a linear model on frozen vectors.
         batch_texts: texts of one step.
         rate_layer, rate_head, rate_subwords: highest learning rates of the parts.
@@ -49,7 +51,9 @@ class Recipe:
     """
 
     members: int = 2
-    epochs: int = 3
+    epochs: int = 2
+    reviews: int = 2
+    reviewed: float = 0.25
     learns_words: bool = True
     batch_texts: int = 96
     rate_layer: float = 1.7e-3
@@ -64,7 +68,11 @@ class Recipe:
 
     def steps(self, texts: int) -> int:
         """How often the weights of one network are changed, given so many texts."""
-        return self.epochs * -(-texts // self.batch_texts)
+        return sum(-(-passed // self.batch_texts) for passed in self.passes(texts))
+
+    def passes(self, texts: int) -> list[int]:
+        """How many of so many texts each pass is over."""
+        return [texts] * self.epochs + [int(self.reviewed * texts)] * self.reviews
 
 
 @dataclass(frozen=True)
@@ -131,15 +139,19 @@ class Training:
 
     def run(self, progress: "tqdm[Any]") -> SeverityNetwork:
         random = np.random.default_rng(self.seed)
-        lengths = [len(window.words) for window in self.examples.windows]
+        lengths = np.array([len(window.words) for window in self.examples.windows])
         groups = self.parameter_groups()
         optimisers = _optimisers(groups, self.network, self.recipe, self.recipe.steps(len(lengths)))
         dense = [parameter for group in groups for parameter in group["params"]]
-        for _ in range(self.recipe.epochs):
-            for rows in _shuffled(lengths, self.recipe.batch_texts, random):
+        last_losses = np.zeros(len(lengths), np.float32)
+        for texts in self.recipe.passes(len(lengths)):
+            learned_worst = np.argsort(-last_losses, kind="stable")[:texts]
+            for rows in _shuffled(np.sort(learned_worst), lengths, self.recipe.batch_texts, random):
                 if self.stopped:
                     return self.network
-                self.loss(rows).backward()
+                losses = self.losses(rows)
+                last_losses[rows] = losses.detach().cpu()
+                losses.mean().backward()
                 nn.utils.clip_grad_norm_(dense, 1.0)
                 for optimiser, schedule in optimisers:
                     optimiser.step()
@@ -148,19 +160,17 @@ class Training:
                 progress.update()
         return self.network.cpu()
 
-    def loss(self, rows: NDArray[np.int64]) -> Tensor:
-        """Cross-entropy of both targets' levels, and of the kind as the side task."""
+    def losses(self, rows: NDArray[np.int64]) -> Tensor:
+        """Cross-entropy of both targets' levels, and of the kind as the side task, float32 (rows,)."""
         levels = torch.from_numpy(self.examples.levels[rows]).to(DEVICE)
         kinds = torch.from_numpy(self.examples.kinds[rows]).to(DEVICE)
         windows = [self.examples.windows[row] for row in rows]
         batch = collate(windows, self.states(rows), self.network.shape.buckets).to(DEVICE)
         with in_bfloat16():
             pools = self.network.pool(batch, self.dropout)
-        smoothing = self.recipe.smoothing
-        logits = self.network(pools).flatten(0, 1)
-        of_levels = functional.cross_entropy(logits, levels.flatten(), label_smoothing=smoothing)
-        of_kinds = functional.cross_entropy(self.kind_head(pools), kinds, label_smoothing=smoothing)
-        return len(TARGETS) * of_levels + self.recipe.kind_weight * of_kinds
+        cross_entropy = partial(functional.cross_entropy, label_smoothing=self.recipe.smoothing, reduction="none")
+        of_levels = cross_entropy(self.network(pools).flatten(0, 1), levels.flatten()).view(levels.shape)
+        return of_levels.sum(dim=1) + self.recipe.kind_weight * cross_entropy(self.kind_head(pools), kinds)
 
     def states(self, rows: NDArray[np.int64]) -> Tensor:
         """The vectors of the words of the examples `rows`, float32 (rows, words, dimensions), zero behind each."""
@@ -223,13 +233,16 @@ def _optimisers(
     return [(optimiser, torch.optim.lr_scheduler.LambdaLR(optimiser, share)) for optimiser in optimisers]
 
 
-def _shuffled(lengths: Sequence[int], size: int, random: np.random.Generator) -> list[NDArray[np.int64]]:
-    """Row numbers in batches of `size`, in random order; rows of one batch have much the same length."""
-    order = random.permutation(len(lengths))
+def _shuffled(
+    rows: NDArray[np.int64], lengths: NDArray[np.int64], size: int, random: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """`rows` in batches of `size`, in random order; those of one batch have much the same length."""
+    order = random.permutation(rows)
     # So many are sorted together that hardly any places are filled up with zeros.
     sorted_together = 64 * size
     found = []
     for start in range(0, len(order), sorted_together):
-        stretch = sorted(order[start : start + sorted_together].tolist(), key=lambda row: lengths[row])
-        found += [np.array(stretch[at : at + size]) for at in range(0, len(stretch), size)]
+        stretch = order[start : start + sorted_together]
+        stretch = stretch[lengths[stretch].argsort(kind="stable")]
+        found += [stretch[at : at + size] for at in range(0, len(stretch), size)]
     return [found[index] for index in random.permutation(len(found))]

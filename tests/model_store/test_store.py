@@ -70,7 +70,7 @@ def test_two_trainings_give_the_same_predictions(corpus_slice: list[Row], tmp_pa
 def test_an_error_in_one_network_stops_the_other(
     corpus_slice: list[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
-    loss, steps, epochs, both_learn = Training.loss, Counter[int](), 2000, Event()
+    losses, steps, epochs, both_learn = Training.losses, Counter[int](), 2000, Event()
 
     def counted(training: Training, rows: NDArray[np.int64]) -> torch.Tensor:
         steps[training.seed] += 1
@@ -78,13 +78,31 @@ def test_an_error_in_one_network_stops_the_other(
             both_learn.wait(60)
             raise RuntimeError("out of memory")
         both_learn.set()
-        return loss(training, rows)
+        return losses(training, rows)
 
-    monkeypatch.setattr(Training, "loss", counted)
+    monkeypatch.setattr(Training, "losses", counted)
     with pytest.raises(RuntimeError, match="out of memory"):
         train.train_model(corpus_slice[:32], replace(train.FAST, members=2, epochs=epochs), tmp_path)
     (other,) = {SEED, SEED + 1} - {failing}
     assert 0 < steps[other] < epochs
+
+
+def test_a_review_is_of_the_texts_learned_worst(
+    corpus_slice: list[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts, losses, seen = corpus_slice[:100], Training.losses, list[tuple[int, float]]()
+
+    def noted(training: Training, rows: NDArray[np.int64]) -> torch.Tensor:
+        of_each = losses(training, rows)
+        seen.extend(zip(rows.tolist(), of_each.tolist(), strict=True))
+        return of_each
+
+    monkeypatch.setattr(Training, "losses", noted)
+    recipe = replace(train.FAST, epochs=1, reviews=1, reviewed=0.25, batch_texts=16)
+    train.train_model(texts, recipe, tmp_path)
+    assert sorted(row for row, _ in seen[:100]) == list(range(100))
+    worst = sorted(seen[:100], key=lambda row_and_loss: row_and_loss[1])[75:]
+    assert sorted(row for row, _ in seen[100:]) == sorted(row for row, _ in worst)
 
 
 def test_the_fast_recipe_makes_another_model(corpus_slice: list[Row], tmp_path: Path) -> None:
