@@ -1,7 +1,7 @@
 """Train the severity model: corpus -> encoder -> classifier -> evaluation -> BentoML model store.
 
 Makes two models in the store, `severity-encoder` and `severity-classifier`, and writes the model card with
-the evaluation on the held-back texts to `reports/`. Takes under eight minutes on two cores with AVX-512 BF16, more on
+the evaluation on the held-back texts to `reports/`. Takes about eight minutes on two cores with AVX-512 BF16, more on
 others, less with a GPU; `--fast` makes a plainer and weaker model in under two. Same corpus, code and machine: same
 predictions.
 """
@@ -10,7 +10,8 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -105,23 +106,24 @@ def train_model(train: Sequence[Row], recipe: Recipe, folder: Path, encoder_name
     bert = untaught if encoder_name else adapted(untaught)
     encoder = write_encoder(bert, folder / "encoder")
     examples = Examples.of(train, encoder)
-    readers = [encoder] * len(FOLDS) if encoder_name else out_of_fold_encoders(untaught, folder)
+    readers = repeat(encoder, len(FOLDS)) if encoder_name else out_of_fold_encoders(untaught, folder)
     embedded = embed(train, examples.windows, readers)
     (folder / "classifier").mkdir()
     write_classifier(fit(bert, examples, embedded, recipe), folder / "classifier")
     return SeverityModel(encoder, SeverityClassifier.load(folder / "classifier"))
 
 
-def out_of_fold_encoders(bert: Bert, folder: Path) -> list[Encoder]:
-    """For each fold of the texts the encoder taught by all texts outside it, written to `folder`.
+def out_of_fold_encoders(bert: Bert, folder: Path) -> Iterator[Encoder]:
+    """For each fold of the texts the encoder taught by all texts outside it, written to `folder`; one at a time.
 
     From vectors of texts that its layers know, a classifier learns to trust them too much (cf. Wolpert 1992).
     """
-    return [write_encoder(adapted(bert, [fold]), folder / f"reads-fold-{fold}") for fold in FOLDS]
+    for fold in FOLDS:
+        yield write_encoder(adapted(bert, [fold]), folder / f"reads-fold-{fold}")
 
 
-def embed(rows: Sequence[Row], windows: Sequence[Window], encoders: Sequence[Encoder]) -> list[NDArray[np.float32]]:
-    """The vectors of each row's words, float32 (words, dimensions); `encoders[f]` reads the texts of fold f."""
+def embed(rows: Sequence[Row], windows: Sequence[Window], encoders: Iterable[Encoder]) -> list[NDArray[np.float32]]:
+    """The vectors of each row's words, float32 (words, dimensions); the texts of each fold have their own encoder."""
     embedded: dict[int, NDArray[np.float32]] = {}
     for fold, encoder in zip(FOLDS, encoders, strict=True):
         numbers = [number for number, row in enumerate(rows) if fold_of(row) == fold]
