@@ -123,7 +123,7 @@ def out_of_fold_encoders(bert: Bert, folder: Path) -> Iterator[Encoder]:
 
 
 def embed(rows: Sequence[Row], windows: Sequence[Window], encoders: Iterable[Encoder]) -> list[NDArray[np.float32]]:
-    """The vectors of each row's words, float32 (words, dimensions); the texts of each fold have their own encoder."""
+    """The vectors of each row's words, float32 (words, dimensions); `encoders` are in the order of FOLDS."""
     embedded: dict[int, NDArray[np.float32]] = {}
     for fold, encoder in zip(FOLDS, encoders, strict=True):
         numbers = [number for number, row in enumerate(rows) if fold_of(row) == fold]

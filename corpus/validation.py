@@ -16,6 +16,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.feature_extraction.text import CountVectorizer
 
 from corpus import CORPUS_FILE, KINDS, SPLITS, VARIETIES, Row, read_corpus
+from model_store.graph import usable_cores
 from model_store.normalisation import normalise
 
 # Shared character 4-grams over all character 4-grams (Jaccard) at which two texts are much the same.
@@ -43,7 +44,7 @@ def similar_pairs(texts: Sequence[str], threshold: float = NEAR_DUPLICATE) -> It
         return found
 
     # Sparse products let other threads run: a core each.
-    with ThreadPoolExecutor() as pool:
+    with ThreadPoolExecutor(usable_cores()) as pool:
         for found in pool.map(similar_to, range(0, len(texts), BLOCK)):
             yield from zip(*found.tolist(), strict=True)
 

@@ -38,8 +38,9 @@ class Recipe:
     Attributes:
         members: networks in the ensemble.
         epochs: passes of each network over the texts.
-        reviews: passes after those, each over the `reviewed` share of the texts that the network has learned worst.
-        reviewed: see there. Most texts are learned soon; the time is better spent on the others (Jiang et al. 2019).
+        reviews: passes after those, each over the texts that the network has learned worst; most texts are learned
+            soon, and the time is better spent on the others (Jiang et al. 2019).
+        reviewed: the share of the texts that a review is over.
         learns_words: see `Shape`; without, the networks are a linear model on frozen vectors.
         batch_texts: texts of one step.
         rate_layer, rate_head, rate_subwords: highest learning rates of the parts.
