@@ -52,9 +52,9 @@ class Recipe:
     """
 
     members: int = 2
-    epochs: int = 2
+    epochs: int = 1
     reviews: int = 2
-    reviewed: float = 0.25
+    reviewed: float = 0.5
     learns_words: bool = True
     batch_texts: int = 96
     rate_layer: float = 1.7e-3
@@ -147,7 +147,7 @@ class Training:
         last_losses = np.zeros(len(lengths), np.float32)
         for texts in self.recipe.passes(len(lengths)):
             learned_worst = np.argsort(-last_losses, kind="stable")[:texts]
-            for rows in _shuffled(np.sort(learned_worst), lengths, self.recipe.batch_texts, random):
+            for rows in _shuffled(learned_worst, lengths, self.recipe.batch_texts, random):
                 if self.stopped:
                     return self.network
                 losses = self.losses(rows)
