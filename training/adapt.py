@@ -100,18 +100,18 @@ def _change(name: str, difference: NDArray[np.float32]) -> dict[str, NDArray[np.
 
 
 class LowRank(nn.Module):
-    """A linear map that stays as it is, and a change of low rank beside it that learns and is zero at first."""
+    """A linear map whose matrix stays as it is, and beside it a change of low rank that learns and is zero at first."""
 
     def __init__(self, kept: nn.Linear) -> None:
         super().__init__()
-        self.kept = kept.requires_grad_(False)
-        kept.bias.requires_grad_()
+        self.kept = kept
+        kept.weight.requires_grad_(False)
         self.up = nn.Parameter(torch.zeros(kept.out_features, RANK))
         # Twice as large as the rows of one that keeps lengths: the scale of 2 that LoRA is often given.
         self.down = nn.Parameter(torch.randn(RANK, kept.in_features) * (4 / kept.in_features) ** 0.5)
 
     def forward(self, rows: Tensor) -> Tensor:
-        # Added up in one matrix, a step would take a seventh longer: for the gradient of that, which nobody needs.
+        # In one matrix with the change, a step takes a seventh longer, for a gradient of all of it that nobody needs.
         return self.kept(rows) + functional.linear(functional.linear(rows, self.down), self.up)
 
     @torch.no_grad()
@@ -154,7 +154,7 @@ class LowerLayers(nn.Module):
         """Put `other` of it in the place of every part of the layers that is of such a kind."""
         for parent in list(self.layers.modules()):
             for name, part in list(parent.named_children()):
-                if type(part) is kind:
+                if isinstance(part, kind):
                     setattr(parent, name, other(part))
 
     def _start(self, windows: Sequence[Window]) -> tuple[Tensor, Tensor, Tensor]:
