@@ -122,13 +122,17 @@ def out_of_fold_encoders(bert: Bert, folder: Path) -> Iterator[Encoder]:
         yield write_encoder(adapted(bert, [fold]), folder / f"reads-fold-{fold}")
 
 
-def embed(rows: Sequence[Row], windows: Sequence[Window], encoders: Iterable[Encoder]) -> list[NDArray[np.float32]]:
-    """The vectors of each row's words, float32 (words, dimensions); `encoders` are in the order of FOLDS."""
-    embedded: dict[int, NDArray[np.float32]] = {}
+def embed(rows: Sequence[Row], windows: Sequence[Window], encoders: Iterable[Encoder]) -> list[NDArray[np.float16]]:
+    """The vectors of each row's words, float16 (words, dimensions); `encoders` are in the order of FOLDS.
+
+    In float32 those of the whole corpus would take two gigabytes.
+    """
+    embedded: dict[int, NDArray[np.float16]] = {}
     for fold, encoder in zip(FOLDS, encoders, strict=True):
         numbers = [number for number, row in enumerate(rows) if fold_of(row) == fold]
         for part in in_parts(numbers, f"embedding, part {fold + 1} of {len(FOLDS)}"):
-            embedded |= zip(part, encoder.embed([windows[number] for number in part]), strict=True)
+            vectors = encoder.embed([windows[number] for number in part])
+            embedded |= zip(part, (one.astype(np.float16) for one in vectors), strict=True)
     return [embedded[number] for number in range(len(rows))]
 
 

@@ -97,7 +97,7 @@ def in_bfloat16() -> torch.autocast:
 
 
 def fit(
-    bert: Bert, examples: Examples, embedded: Sequence[NDArray[np.float32]], recipe: Recipe
+    bert: Bert, examples: Examples, embedded: Sequence[NDArray[np.float16]], recipe: Recipe
 ) -> list[SeverityNetwork]:
     """Train the ensemble on the vectors of the examples' words, behind a progress bar, on a GPU where there is one.
 
@@ -192,10 +192,10 @@ class Training:
 class _OnVectors(Training):
     """On words' vectors that stay as they are."""
 
-    embedded: Sequence[NDArray[np.float32]]
+    embedded: Sequence[NDArray[np.float16]]
 
     def states(self, rows: NDArray[np.int64]) -> Tensor:
-        return padded([self.embedded[row] for row in rows])
+        return padded([self.embedded[row].astype(np.float32) for row in rows])
 
 
 def _side_by_side(trainings: Sequence[Training], progress: "tqdm[Any]") -> list[SeverityNetwork]:
