@@ -57,9 +57,9 @@ class Recipe:
     reviewed: float = 0.5
     learns_words: bool = True
     batch_texts: int = 96
-    rate_layer: float = 1.7e-3
-    rate_head: float = 3.4e-3
-    rate_subwords: float = 8.5e-3
+    rate_layer: float = 2.4e-3
+    rate_head: float = 4.8e-3
+    rate_subwords: float = 12e-3
     dropout: float = 0.2
     kind_weight: float = 0.3
     smoothing: float = 0.1
