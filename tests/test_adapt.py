@@ -151,7 +151,7 @@ def test_another_encoder_is_served_and_learned_from_as_it_is(
 
 def trained(
     rows: list[Row], folder: Path, monkeypatch: pytest.MonkeyPatch, encoder_name: str | None = None
-) -> tuple[Bert, list[NDArray[np.float32]], Encoder]:
+) -> tuple[Bert, list[NDArray[np.float16]], Encoder]:
     """What a training on `rows` gave the classifier, layers to start from and vectors; and the encoder it made."""
     fit = Mock(wraps=fitting.fit)
     monkeypatch.setattr(train, "fit", fit)
