@@ -52,7 +52,10 @@ def rows_of(data: Path | None) -> list[Row]:
     """The rows of the file `data`, or the test part of the corpus."""
     if data is None:
         return [row for row in read_corpus() if row.split == "test"]
-    return read_corpus(data, needed=("text", "depression", "anxiety"))
+    rows = read_corpus(data, needed=("text", "depression", "anxiety"))
+    if not rows:
+        raise CorpusError(f"{data.name}: no text below the header")
+    return rows
 
 
 def served_levels(url: str, rows: Sequence[Row]) -> evaluation.Levels:

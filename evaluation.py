@@ -127,16 +127,17 @@ def _turning(rows: Sequence[Row], levels: NDArray[np.int64]) -> list[int]:
 
 
 def _pairs_right(rows: Sequence[Row], right: NDArray[np.bool_]) -> dict[str, Any]:
-    """How many contrast pairs there are, and the share of which both texts are right."""
-    pairs: dict[str, bool] = {}
+    """How many contrast pairs there are, and the share of which both texts are right; half a pair is none."""
+    of_pair: dict[str, list[bool]] = {}
     for row, is_right in zip(rows, right.tolist(), strict=True):
         if row.pair is not None:
-            pairs[row.pair] = pairs.get(row.pair, True) and is_right
+            of_pair.setdefault(row.pair, []).append(is_right)
+    outcomes = np.array([all(both) for both in of_pair.values() if len(both) == 2], dtype=np.float64)
+    pairs = len(outcomes)
     if not pairs:
         return {"pairs": 0, "right": None, "interval": None}
-    outcomes = np.array(list(pairs.values()), dtype=np.float64)
-    drawn = np.random.default_rng(0).integers(len(outcomes), size=(RESAMPLES, len(outcomes)))
-    return {"pairs": len(pairs), "right": float(outcomes.mean()), "interval": _interval(outcomes[drawn].mean(axis=1))}
+    drawn = np.random.default_rng(0).integers(pairs, size=(RESAMPLES, pairs))
+    return {"pairs": pairs, "right": float(outcomes.mean()), "interval": _interval(outcomes[drawn].mean(axis=1))}
 
 
 def baseline(train: Sequence[Row], test: Sequence[Row]) -> dict[str, Any]:

@@ -67,6 +67,8 @@ Expected calibration error of the likeliest level, over ten bins: {calibration}.
   not left his bed for a month and says he wants to die" may be given a level above 0.
 - A negation far from its word, and irony told with a straight face: "what a wonderful week, I slept two hours".
 - A soft wish to be gone without any usual word for it can be missed: "I have put everyone's things in order".
+- In a long text, one small place far from the heavy words can be missed: "on the way my cousin told me of her mornings:
+  the heart like a drum, no air, the certainty that this is death; then we bought guavas".
 - Words of severe states in harmless places: "I died of fear on the roller coaster, let us go again".
 - Slang, spelling and code-switching that its writers, language models, did not think of; languages other than Arabic
   are scored, but were never learned.

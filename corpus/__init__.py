@@ -117,6 +117,9 @@ def _row(record: dict[str, str | None], line: str) -> Row:
         raise CorpusError(f"{line}: not as many columns as the header")
     values: dict[str, Any] = {"id": line, **dict.fromkeys(COLUMNS[1:], ""), **record}
     values = {column: values[column] for column in COLUMNS}
+    for column, known in (("variety", VARIETIES), ("kind", KINDS)):
+        if values[column] and values[column] not in known:
+            raise CorpusError(f"{line}, {column}: one of {', '.join(known)}")
     for target in TARGETS:
         if values[target] not in {"0", "1", "2", "3"}:
             raise CorpusError(f"{line}, {target}: a level is 0, 1, 2 or 3")

@@ -68,8 +68,10 @@ def test_subsets_and_pairs() -> None:
         Row("lev-3", "lev", "plain", "v", 2, 2, "test"),
         Row("glf-4a", "glf", "contrast", "u", 0, 1, "test"),
         Row("glf-4b", "glf", "contrast", "t", 2, 1, "test"),
+        # Its other half is not there.
+        Row("irq-5a", "irq", "plain", "s", 0, 0, "test"),
     ]
-    predicted = np.array([[0, 0], [3, 0], [1, 1], [1, 1], [2, 2], [0, 3], [2, 1]])
+    predicted = np.array([[0, 0], [3, 0], [1, 1], [1, 1], [2, 2], [0, 3], [2, 1], [0, 0]])
     report = evaluate(rows, predicted)
     assert report["contrast_pairs"]["pairs"] == 3
     assert report["contrast_pairs"]["right"] == pytest.approx(1 / 3)
