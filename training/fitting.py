@@ -195,7 +195,7 @@ class _OnVectors(Training):
     embedded: Sequence[NDArray[np.float16]]
 
     def states(self, rows: NDArray[np.int64]) -> Tensor:
-        return padded([self.embedded[row].astype(np.float32) for row in rows])
+        return padded([self.embedded[row] for row in rows]).float()
 
 
 def _side_by_side(trainings: Sequence[Training], progress: "tqdm[Any]") -> list[SeverityNetwork]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -178,8 +178,8 @@ class SeverityNetwork(nn.Module):
             self.levels.bias.view(len(TARGETS), LEVELS)[:, 0] += math.log(factor)
 
 
-def padded(rows: Sequence[NDArray[np.float32]]) -> Tensor:
-    """Arrays (length, dimensions) as one tensor (arrays, greatest length, dimensions), zero behind each."""
+def padded(rows: Sequence[NDArray[np.floating[Any]]]) -> Tensor:
+    """Arrays (length, dimensions) of one type as one tensor (arrays, greatest length, dimensions), zero behind each."""
     return nn.utils.rnn.pad_sequence([torch.from_numpy(one) for one in rows], batch_first=True)
 
 
