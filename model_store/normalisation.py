@@ -9,6 +9,8 @@ import unicodedata
 
 # Harakat, superscript alef, Quranic marks and the combining hamzas and maddas.
 _DIACRITICS = re.compile("[\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed]")
+# The grapheme joiner, fillers and variation selectors: letters and marks by their category, yet nothing to see.
+_PRINTABLE_BUT_INVISIBLE = re.compile("[\u034f\u115f\u1160\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 _HONORIFICS = re.compile("[\ufdfa\ufdfb]")
 _TATWEEL = "\u0640"
 _ALEF_FORMS = re.compile("[\u0622\u0623\u0625\u0671-\u0673\u0675]")
@@ -28,8 +30,9 @@ _KEYBOARD_FORMS = str.maketrans(
 _FINAL_FORMS = str.maketrans({"\u0629": "\u0647", "\u0649": "\u064a"})  # teh marbuta -> heh, alef maksura -> yeh
 _HAMZA_SEATS = str.maketrans({"\u0624": "\u0648", "\u0626": "\u064a", "\u0621": None})
 _LONG_VOWEL_RUN = re.compile("([\u0627\u0648\u064a])\\1+")
-_LAM_OR_HEH_RUN = re.compile("([\u0644\u0647])\\1{2,}")  # "Allah" has two lams, a laugh two hehs
-_LETTER_RUN = re.compile("([^\\W\\d_\u0644\u0647])\\1{2,}")
+# "Allah", "the night" and the relative pronoun have two lams behind an alef; a word that is nothing but heh is a laugh.
+_TWO_STAY = re.compile("(?<=\u0627)(\u0644)\\1{2,}(?=[\u0647\u064a])|\\b(\u0647)\\2{2,}\\b")
+_LETTER_RUN = re.compile("([^\\W\\d_])\\1{2,}")
 _MARK_RUN = re.compile(r"([^\w\s])\1+")
 _ARABIC_MARKS = str.maketrans({"\u060c": ",", "\u061b": ";", "\u061f": "?", "\u06d4": ".", "\u2026": "."})
 
@@ -44,6 +47,8 @@ def fold_compatibility_forms(text: str) -> str:
 
 def drop_invisible_characters(text: str) -> str:
     """Zero-width, bidirectional and control characters go; the ones that end a line become a space."""
+    if text.isprintable() and not _PRINTABLE_BUT_INVISIBLE.search(text):
+        return text  # nearly always, and far sooner than character by character
     return "".join(
         " " if character.isspace() else character
         for character in text
@@ -73,13 +78,13 @@ def unify_letters(text: str) -> str:
 
 def unify_digits(text: str) -> str:
     """Every decimal digit of any script becomes an ASCII digit."""
-    return "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in text)
+    return re.sub(r"\d", lambda digit: str(unicodedata.decimal(digit[0])), text)
 
 
 def shorten_elongation(text: str) -> str:
     """A letter held for emphasis is written once; so is a repeated mark. Digits keep their count."""
     text = _LONG_VOWEL_RUN.sub(r"\1", text)
-    text = _LAM_OR_HEH_RUN.sub(r"\1\1", text)
+    text = _TWO_STAY.sub(lambda run: run[0][:2], text)
     text = _LETTER_RUN.sub(r"\1", text)
     return _MARK_RUN.sub(r"\1", text.translate(_ARABIC_MARKS))
 
@@ -104,9 +109,7 @@ def is_invisible(character: str) -> bool:
     """Whether a reader sees nothing: controls, format characters, fillers, variation selectors."""
     return (
         unicodedata.category(character) in {"Cc", "Cf", "Cs", "Co", "Cn"}
-        or character in "\u034f\u115f\u1160\u3164\uffa0"
-        or "\ufe00" <= character <= "\ufe0f"
-        or "\U000e0100" <= character <= "\U000e01ef"
+        or _PRINTABLE_BUT_INVISIBLE.match(character) is not None
     )
 
 
