@@ -83,17 +83,22 @@ def read_corpus(path: Path = CORPUS_FILE, needed: Sequence[str] = COLUMNS) -> li
     """
     rows, errors = [], []
     with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file, strict=True)
-        if missing := [column for column in needed if column not in (reader.fieldnames or ())]:
-            raise CorpusError(f"{path.name}: the header lacks {', '.join(missing)}")
+        # A DictReader would pass over empty lines.
+        reader = csv.reader(file, strict=True)
+        read = 0
         try:
-            for record in reader:
+            header = next(reader, [])
+            read = reader.line_num
+            if missing := [column for column in needed if column not in header]:
+                raise CorpusError(f"{path.name}: the header lacks {', '.join(missing)}")
+            for cells in reader:
+                read = reader.line_num
                 try:
-                    rows.append(_row(record, f"line {reader.line_num}"))
+                    rows.append(_row(header, cells, f"line {read}"))
                 except CorpusError as error:
                     errors.append(f"{path.name} {error}")
         except (csv.Error, UnicodeDecodeError):
-            errors.append(f"{path.name} line {reader.line_num + 1}: not CSV in UTF-8; nothing below it was read")
+            errors.append(f"{path.name} line {read + 1}: not CSV in UTF-8; nothing below it was read")
     if errors:
         raise CorpusError("\n".join(errors))
     return rows
@@ -112,10 +117,10 @@ def corpus_hash(path: Path = CORPUS_FILE) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _row(record: dict[str, str | None], line: str) -> Row:
-    if None in record.values() or None in record:
-        raise CorpusError(f"{line}: not as many columns as the header")
-    values: dict[str, Any] = {"id": line, **dict.fromkeys(COLUMNS[1:], ""), **record}
+def _row(header: Sequence[str], cells: Sequence[str], line: str) -> Row:
+    if len(cells) != len(header):
+        raise CorpusError(f"{line}: {'not as many columns as the header' if cells else 'empty'}")
+    values: dict[str, Any] = {"id": line, **dict.fromkeys(COLUMNS[1:], ""), **dict(zip(header, cells, strict=True))}
     values = {column: values[column] for column in COLUMNS}
     for column, known in (("variety", VARIETIES), ("kind", KINDS)):
         if values[column] and values[column] not in known:

@@ -36,6 +36,7 @@ def test_served_answers_equal_the_offline_evaluation(
         ("text,depression,anxiety\nكلام,0,0\nكلام,four,0\n", "own.csv line 3, depression: a level is 0, 1, 2 or 3"),
         ("text,depression,anxiety,variety\nكلام,0,0,EGY\n", "own.csv line 2, variety: one of msa, egy"),
         ("text,depression,anxiety,kind\nكلام,0,0,\nكلام,0,0,tweet\n", "own.csv line 3, kind: one of everyday, plain"),
+        ("text,depression,anxiety\nكلام,0,0\n\nكلام,0,0\n", "own.csv line 3: empty"),
         ("text,depression\nكلام,0\n", "own.csv: the header lacks anxiety"),
         ("text,depression,anxiety\n", "own.csv: no text below the header"),
     ],
