@@ -4,13 +4,15 @@ All figures of one target follow from its 4x4 confusion matrix (rows the true le
 so that a bootstrap over texts is a resampling of matrices.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.multioutput import MultiOutputClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.svm import LinearSVC
 
 from corpus import VARIETIES, Row
@@ -102,10 +104,26 @@ def evaluate(
         report["contrast_pairs"][target] = _pairs_right([rows[i] for i in turning], right[turning, column])
     if probabilities is not None:
         report["calibration_error"] = {
-            target: calibration_error(truth[:, column], probabilities[:, column])
+            target: _resampled(calibration_error, truth[:, column], probabilities[:, column])
             for column, target in enumerate(TARGETS)
         }
     return report
+
+
+def alarms(predicted: Levels) -> dict[str, Any]:
+    """The share of everyday texts scored 2 or 3, for each target, from levels of shape (texts, 2)."""
+    return {
+        target: _resampled(lambda found: float((found >= 2).mean()), predicted[:, column])
+        for column, target in enumerate(TARGETS)
+    }
+
+
+def _resampled(figure: Callable[..., float], *of_texts: NDArray[Any]) -> dict[str, Any]:
+    """A figure of arrays with a row for each text, and its 95 % bootstrap interval."""
+    texts = len(of_texts[0])
+    drawn = np.random.default_rng(0).integers(texts, size=(RESAMPLES, texts))
+    resampled = np.array([figure(*(rows[numbers] for rows in of_texts)) for numbers in drawn])
+    return {"value": figure(*of_texts), "interval": _interval(resampled)}
 
 
 def calibration_error(truth: Levels, probabilities: NDArray[np.float32]) -> float:
@@ -141,14 +159,17 @@ def _pairs_right(rows: Sequence[Row], right: NDArray[np.bool_]) -> dict[str, Any
 
 
 def baseline(train: Sequence[Row], test: Sequence[Row]) -> dict[str, Any]:
-    """What a model must beat: character 2-5-grams with a linear support vector machine."""
-    texts, levels = [row.text for row in train], levels_of(train)
+    """How good `n_grams` are, which a model must beat."""
+    model = n_grams().fit([row.text for row in train], levels_of(train))
+    return evaluate(test, model.predict([row.text for row in test]))
+
+
+def n_grams() -> Pipeline:
+    """Character 2-5-grams with a linear support vector machine for each target, to be fitted on texts and levels."""
     vectoriser = TfidfVectorizer(
         analyzer="char_wb", ngram_range=(2, 5), min_df=2, sublinear_tf=True, preprocessor=normalise
     )
-    train_grams, test_grams = vectoriser.fit_transform(texts), vectoriser.transform([row.text for row in test])
-    columns = [LinearSVC(random_state=0).fit(train_grams, truth).predict(test_grams) for truth in levels.T]
-    return evaluate(test, np.stack(columns, axis=1))
+    return make_pipeline(vectoriser, MultiOutputClassifier(LinearSVC(random_state=0)))
 
 
 def table(reports: Mapping[str, Mapping[str, Any]]) -> str:
@@ -186,10 +207,20 @@ def _pairs_table(reports: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def alarms(shares: Sequence[float]) -> str:
-    """A sentence on the everyday texts that were scored 2 or 3; `shares` in the order of `TARGETS`."""
-    listed = ", ".join(f"{target} {share:.1%}" for target, share in zip(TARGETS, shares, strict=True))
-    return f"Everyday texts of the stress set scored 2 or 3: {listed}."
+def sentences(report: Mapping[str, Any]) -> str:
+    """What stands below the table of a model's own report: the stress set, calibration and spelling, a line each."""
+    stress, calibration = (
+        ", ".join(f"{target} {found[target]['value']:.3f} {_range(found[target]['interval'])}" for target in TARGETS)
+        for found in (report["alarms"], report["calibration_error"])
+    )
+    same = ", ".join(f"{way} {share:.1%}" for way, share in report["same_when_respelled"].items())
+    return "\n\n".join(
+        (
+            f"Share of everyday texts of the stress set scored 2 or 3: {stress}.",
+            f"Expected calibration error of the likeliest level, over ten bins: {calibration}.",
+            f"Share of the texts with the same two levels when they are spelled otherwise: {same}.",
+        )
+    )
 
 
 def _number(value: Any) -> float | None:

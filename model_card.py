@@ -54,9 +54,7 @@ not of real diaries.
 
 {table}
 
-{benign}
-
-Expected calibration error of the likeliest level, over ten bins: {calibration}.
+{sentences}
 
 ![confusion matrices]({confusion})
 ![kappa of every variety]({varieties})
@@ -86,7 +84,6 @@ def write_model_card(
 
     `reports` are those of `evaluation.evaluate`, the model's own first; `rows` the whole corpus.
     """
-    report = next(iter(reports.values()))
     card = _CARD.format(
         **facts,
         recipe=", ".join(f"{name.replace('_', ' ')} {value}" for name, value in facts["hyper_parameters"].items()),
@@ -94,8 +91,7 @@ def write_model_card(
         data=_data_table(rows),
         resamples=evaluation.RESAMPLES,
         table=evaluation.table(reports),
-        benign=evaluation.alarms(report["benign_alarms"]),
-        calibration=", ".join(f"{target} {report['calibration_error'][target]:.3f}" for target in TARGETS),
+        sentences=evaluation.sentences(next(iter(reports.values()))),
         confusion=PICTURES[0],
         varieties=PICTURES[1],
         clear=f"{CLEAR * 100:.0f} %",

@@ -21,11 +21,13 @@ from tqdm import tqdm
 
 import evaluation
 from corpus import BENIGN_FILE, CORPUS_FILE, Row, corpus_hash, read_corpus
+from corpus.spelling import RESPELLINGS
 from corpus.validation import problems
 from model_card import CARD_FILE, PICTURES, write_model_card
 from model_store import TARGETS
 from model_store.classifier import SeverityClassifier
 from model_store.encoder import Encoder, Window
+from model_store.normalisation import normalise
 from model_store.severity import Assessment, SeverityModel
 from model_store.store import KNOWN_TEXTS, code_version, save_models
 from training.encoding import FOLDS, Bert, adapted, bundled, fold_of, pretrained, write_encoder
@@ -62,13 +64,13 @@ def train_and_save(arguments: argparse.Namespace, made: Path) -> None:
     training_seconds = time.monotonic() - started
 
     assessed = assess(model, test, "evaluating")
-    benign = assess(model, read_corpus(BENIGN_FILE), "stress set")
     report = evaluation.evaluate(test, assessed.levels, assessed.probabilities)
-    report["benign_alarms"] = (benign.levels >= 2).mean(axis=0).tolist()
+    report["alarms"] = evaluation.alarms(assess(model, read_corpus(BENIGN_FILE), "stress set").levels)
+    report["same_when_respelled"] = same_when_respelled(model, test, assessed.levels)
     reports = {model.classifier.name: report}
     if not arguments.fast:
         reports["character n-grams"] = evaluation.baseline(train, test)
-    print(evaluation.table(reports), evaluation.alarms(report["benign_alarms"]), sep="\n")
+    print(evaluation.table(reports), evaluation.sentences(report), sep="\n\n")
 
     facts = {
         "classifier": model.classifier.name,
@@ -140,6 +142,20 @@ def assess(model: SeverityModel, rows: Sequence[Row], label: str) -> Assessment:
     """Levels and probabilities of `rows`, behind a progress bar."""
     parts = [model.assess([row.text for row in part]) for part in in_parts(rows, label)]
     return Assessment(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+def same_when_respelled(model: SeverityModel, rows: Sequence[Row], levels: NDArray[np.int64]) -> dict[str, float]:
+    """For each way to spell, the share of `rows` that keep their `levels`, int64 (len(rows), 2).
+
+    A text that normalises to the same as before is scored the same; only the others need the model.
+    """
+    shares = {}
+    for way, respelled in RESPELLINGS.items():
+        texts = [respelled(row.text) for row in rows]
+        others = [n for n, row in enumerate(rows) if normalise(texts[n]) != normalise(row.text)]
+        moved = (model.assess([texts[n] for n in others]).levels != levels[others]).any(axis=1)
+        shares[way] = 1 - float(moved.sum()) / len(rows)
+    return shares
 
 
 def in_parts(items: Sequence[T], label: str, size: int = 512) -> "tqdm[Sequence[T]]":

@@ -6,12 +6,14 @@ from itertools import combinations
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 
-from corpus import BENIGN_FILE, SPLITS, VARIETIES, CorpusError, Row, read_corpus, write_corpus
+from corpus import BENIGN_FILE, VARIETIES, CorpusError, Row, read_corpus, write_corpus
 from corpus.shortcuts import blind_kappa, softener_shares, telling_grams
 from corpus.validation import NEAR_DUPLICATE, problems, similar_pairs
+from model_store import TARGETS
 from model_store.normalisation import normalise
 
 GOOD = Row("egy-1", "egy", "plain", "مش قادر أقوم من السرير بقالي أسبوع", 2, 0, "train")
@@ -27,14 +29,21 @@ def test_the_corpus_is_sound_and_as_large_as_its_card_says() -> None:
     assert problems(rows) == []
     card = (BENIGN_FILE.parent / "README.md").read_text(encoding="utf-8")
     assert f"{len(rows):,} texts in `corpus.csv`" in card
+    assert len({row.pair for row in rows if row.pair}) >= 400
+    assert sum(row.split == "test" for row in rows) >= 900
     for variety in VARIETIES:
         of_variety = [row for row in rows if row.variety == variety]
         assert len(of_variety) >= 800
         pairs = Counter((row.depression, row.anxiety) for row in of_variety)
         assert len(pairs) == 16
         assert min(pairs.values()) >= 0.03 * len(of_variety)
-        assert sum(row.is_hard for row in of_variety) >= len(of_variety) / 3
-        assert {row.split for row in of_variety} == set(SPLITS)
+        assert sum(row.is_hard for row in of_variety) >= 0.35 * len(of_variety)
+        assert sum(row.kind == "everyday" for row in of_variety) >= 0.12 * len(of_variety)
+        assert sum(row.split == "test" for row in of_variety) >= 150
+        for target in TARGETS:
+            levels = Counter(getattr(row, target) for row in of_variety)
+            wanted = np.array([0.32, 0.20, 0.26, 0.22])
+            assert abs(np.array([levels[level] for level in range(4)]) / len(of_variety) - wanted).max() < 0.08
 
 
 def test_all_near_duplicates_are_found() -> None:

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 
 from corpus import Row
-from evaluation import calibration_error, confusion, evaluate, figures, quadratic_weighted_kappa
+from evaluation import alarms, calibration_error, confusion, evaluate, figures, quadratic_weighted_kappa
 from model_store.classifier import decide
 
 
@@ -38,6 +38,15 @@ def test_intervals_are_those_of_resampled_texts() -> None:
     assert low == pytest.approx(0.2 - 1.96 * 0.04, abs=0.015)
     assert high == pytest.approx(0.2 + 1.96 * 0.04, abs=0.015)
     assert figures(truth, truth)["intervals"]["severe_seen"] == [1.0, 1.0]
+
+
+def test_alarms_are_shares_of_everyday_texts_with_their_intervals() -> None:
+    found = alarms(np.array([[2, 0]] * 20 + [[0, 1]] * 80))
+    assert found["depression"]["value"] == 0.2
+    low, high = found["depression"]["interval"]
+    assert low == pytest.approx(0.2 - 1.96 * 0.04, abs=0.015)
+    assert high == pytest.approx(0.2 + 1.96 * 0.04, abs=0.015)
+    assert found["anxiety"] == {"value": 0.0, "interval": [0.0, 0.0]}
 
 
 def test_calibration_error_by_hand() -> None:
