@@ -115,8 +115,8 @@ def pretrained(name_or_folder: str) -> Bert:
     return Bert(name, weights, tokenizer, heads, epsilon, first_position)
 
 
-def write_encoder(bert: Bert, folder: Path) -> Encoder:
-    """Write the graph of the lower layers, the pieces' vectors and the tokenizer to the new `folder`; load them."""
+def write_encoder(bert: Bert, folder: Path, layers: int = LOWER_LAYERS) -> Encoder:
+    """Write the graph of so many lower layers, the pieces' vectors and the tokenizer to the new `folder`; load them."""
     folder.mkdir()
     builder = GraphBuilder()
     weights = bert.weights
@@ -125,7 +125,7 @@ def write_encoder(bert: Bert, folder: Path) -> Encoder:
     rows = builder.add("Add", "pieces", builder.add("Slice", builder.constant(bert.positions()), start, length, axis))
     scale, shift = (weights[f"embeddings.LayerNorm.{part}"] for part in ("weight", "bias"))
     rows = builder.layer_norm(rows, scale, shift, bert.epsilon)
-    for number in range(LOWER_LAYERS):
+    for number in range(layers):
         rows = builder.transformer_layer(rows, bert.layer(number), bert.heads, bert.epsilon)
     pieces = weights["embeddings.word_embeddings.weight"]
     builder.write(folder / GRAPH_FILE, {"pieces": pieces.shape[1]}, rows)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -104,9 +103,9 @@ def fit(
     `bert` gives the layer that the networks' own start from.
     The same examples, recipe and machine give the same networks.
     """
-    trainings = [_OnVectors(bert, examples, recipe, SEED + number, embedded) for number in range(recipe.members)]
+    trainings = [OnVectors(bert, examples, recipe, SEED + number, embedded) for number in range(recipe.members)]
     with tqdm(total=recipe.members * recipe.steps(len(examples.windows)), desc="training", unit="step") as progress:
-        networks = _side_by_side(trainings, progress)
+        networks = side_by_side(trainings, progress)
     for network in networks:
         network.raise_odds_of_zero(recipe.zero_odds)
     return networks
@@ -169,9 +168,16 @@ class Training:
         batch = collate(windows, self.states(rows), self.network.shape.buckets).to(DEVICE)
         with in_bfloat16():
             pools = self.network.pool(batch, self.dropout)
-        cross_entropy = partial(functional.cross_entropy, label_smoothing=self.recipe.smoothing, reduction="none")
-        of_levels = cross_entropy(self.network(pools).flatten(0, 1), levels.flatten()).view(levels.shape)
-        return of_levels.sum(dim=1) + self.recipe.kind_weight * cross_entropy(self.kind_head(pools), kinds)
+        of_levels = self.level_losses(self.network(pools), levels).sum(dim=1)
+        return of_levels + self.recipe.kind_weight * self.cross_entropy(self.kind_head(pools), kinds)
+
+    def level_losses(self, logits: Tensor, levels: Tensor) -> Tensor:
+        """Cross-entropy of each target's level, float32 (rows, targets), from the network's logits."""
+        return self.cross_entropy(logits.flatten(0, 1), levels.flatten()).view(levels.shape)
+
+    def cross_entropy(self, logits: Tensor, classes: Tensor) -> Tensor:
+        """One for each row, labels smoothed."""
+        return functional.cross_entropy(logits, classes, label_smoothing=self.recipe.smoothing, reduction="none")
 
     def states(self, rows: NDArray[np.int64]) -> Tensor:
         """The vectors of the words of the examples `rows`, float32 (rows, words, dimensions), zero behind each."""
@@ -189,8 +195,8 @@ class Training:
 
 
 @dataclass
-class _OnVectors(Training):
-    """On words' vectors that stay as they are."""
+class OnVectors(Training):
+    """On words' vectors that stay as they are, those of all examples."""
 
     embedded: Sequence[NDArray[np.float16]]
 
@@ -198,7 +204,7 @@ class _OnVectors(Training):
         return padded([self.embedded[row] for row in rows]).float()
 
 
-def _side_by_side(trainings: Sequence[Training], progress: "tqdm[Any]") -> list[SeverityNetwork]:
+def side_by_side(trainings: Sequence[Training], progress: "tqdm[Any]") -> list[SeverityNetwork]:
     """Run all trainings at the same time, the cores shared among them.
 
     Such small products of matrices leave a second core half idle: on two cores two trainings on one each take a fifth
