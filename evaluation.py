@@ -208,15 +208,21 @@ def _pairs_table(reports: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def sentences(report: Mapping[str, Any]) -> str:
-    """What stands below the table of a model's own report: the stress set, calibration and spelling, a line each."""
+    """What stands below the table of a model's own report: the sets beside the test part, calibration and spelling."""
     stress, calibration = (
         ", ".join(f"{target} {found[target]['value']:.3f} {_range(found[target]['interval'])}" for target in TARGETS)
         for found in (report["alarms"], report["calibration_error"])
     )
+    turned = report["turned"]
+    zeros = ", ".join(f"{target} {turned[target]['all']['false_alarm']:.3f}" for target in TARGETS)
+    pairs = turned["contrast_pairs"]
     same = ", ".join(f"{way} {share:.1%}" for way, share in report["same_when_respelled"].items())
     return "\n\n".join(
         (
             f"Share of everyday texts of the stress set scored 2 or 3: {stress}.",
+            f"Of {pairs['pairs']} contrast pairs in which one target falls to 0 though all heavy words stay "
+            f"(`corpus/turned.csv`), wholly right: {pairs['right']:.2f} {_range(pairs['interval'])}; "
+            f"0 seen as 2-3 there: {zeros}.",
             f"Expected calibration error of the likeliest level, over ten bins: {calibration}.",
             f"Share of the texts with the same two levels when they are spelled otherwise: {same}.",
         )

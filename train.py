@@ -8,9 +8,11 @@ predictions.
 
 import argparse
 import json
+import multiprocessing
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +22,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 import evaluation
-from corpus import BENIGN_FILE, CORPUS_FILE, Row, corpus_hash, read_corpus
+from corpus import BENIGN_FILE, CORPUS_FILE, TURNED_FILE, Row, corpus_hash, read_corpus
 from corpus.spelling import RESPELLINGS
 from corpus.validation import problems
 from model_card import CARD_FILE, PICTURES, write_model_card
@@ -60,16 +62,21 @@ def train_and_save(arguments: argparse.Namespace, made: Path) -> None:
     print(f"{len(train)} texts to train on, {len(test)} held back")
 
     recipe = FAST if arguments.fast else Recipe()
-    model = train_model(train, recipe, made, arguments.encoder)
+    # In a process of its own: the second core has little to do until the texts are embedded.
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as second_core:
+        baseline = None if arguments.fast else second_core.submit(evaluation.baseline, train, test)
+        model = train_model(train, recipe, made, arguments.encoder)
     training_seconds = time.monotonic() - started
 
     assessed = assess(model, test, "evaluating")
     report = evaluation.evaluate(test, assessed.levels, assessed.probabilities)
     report["alarms"] = evaluation.alarms(assess(model, read_corpus(BENIGN_FILE), "stress set").levels)
+    turned = read_corpus(TURNED_FILE)
+    report["turned"] = evaluation.evaluate(turned, assess(model, turned, "turned pairs").levels)
     report["same_when_respelled"] = same_when_respelled(model, test, assessed.levels)
     reports = {model.classifier.name: report}
-    if not arguments.fast:
-        reports["character n-grams"] = evaluation.baseline(train, test)
+    if baseline:
+        reports["character n-grams"] = baseline.result()
     print(evaluation.table(reports), evaluation.sentences(report), sep="\n\n")
 
     facts = {

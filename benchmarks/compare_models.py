@@ -170,67 +170,6 @@ def of_estimator(name: str, data: Data, model: Any, features: Features, train: N
     return Outcome(name, report, seconds, features.size + len(pickle.dumps(model)), speed)
 
 
-@dataclass(frozen=True)
-class Ensembles:
-    """Networks as `train.py` makes them, all on the same vectors of words.
-
-    Attributes:
-        bert: gives the layer that theirs start from.
-        encoder: that texts would be read with once trained, from the folder of its files.
-        embedded: of all texts, the vectors of their words as layers read them that did not learn from the text.
-    """
-
-    data: Data
-    bert: Bert
-    encoder: Encoder
-    folder: Path
-    examples: Examples
-    embedded: Sequence[NDArray[np.float16]]
-
-    @classmethod
-    def of(cls, data: Data, bert: Bert, folder: Path, readers: Iterable[Encoder] | None = None) -> Self:
-        """Write the encoder to the new `folder`; embed all texts with it, or with one of `readers` for each fold."""
-        encoder = write_encoder(bert, folder)
-        examples = Examples.of(data.rows, encoder)
-        readers = readers or repeat(encoder, len(FOLDS))
-        return cls(data, bert, encoder, folder, examples, embed(data.rows, examples.windows, readers))
-
-    def outcome(self, name: str, recipe: Recipe, kind: "type[CrossEntropy] | None" = None) -> Outcome:
-        """Train by `recipe` with the loss of `kind`, by default the one of `train.py`."""
-        examples, embedded = self.some(self.data.train)
-        trainings = [
-            (kind or CrossEntropy)(self.bert, examples, recipe, seed, embedded) for seed in range(recipe.members)
-        ]
-        started = time.monotonic()
-        with tqdm(total=recipe.members * recipe.steps(len(embedded)), desc=name, unit="step") as progress:
-            networks = side_by_side(trainings, progress)
-        seconds = time.monotonic() - started
-        report = self.data.report(self.levels(trainings))
-        with tempfile.TemporaryDirectory() as folder:
-            write_classifier(networks, Path(folder))
-            model = SeverityModel(self.encoder, SeverityClassifier.load(Path(folder)))
-            size = size_of(Path(folder)) + size_of(self.folder)
-            return Outcome(name, report, seconds, size, self.data.speed(model.score))
-
-    def levels(self, trained: Sequence["CrossEntropy"]) -> evaluation.Levels:
-        """Of the texts held back, decided as the service does."""
-        examples, embedded = self.some(self.data.held_back)
-        found = []
-        for start in range(0, len(embedded), BATCH):
-            part = slice(start, start + BATCH)
-            batch = collate(examples.windows[part], padded(embedded[part]).float(), trained[0].network.shape.buckets)
-            with torch.no_grad():
-                found.append(torch.stack([one.log_probabilities(batch) for one in trained]).mean(dim=0))
-        odds_of_zero = torch.tensor([trained[0].recipe.zero_odds] + [1.0] * (LEVELS - 1))
-        return decide((torch.cat(found) + odds_of_zero.log()).softmax(dim=-1).numpy())
-
-    def some(self, numbers: NDArray[np.int64]) -> tuple[Examples, list[NDArray[np.float16]]]:
-        """The examples of these numbers, and their vectors."""
-        windows = [self.examples.windows[number] for number in numbers]
-        examples = Examples(windows, self.examples.levels[numbers], self.examples.kinds[numbers])
-        return examples, [self.embedded[number] for number in numbers]
-
-
 class CrossEntropy(OnVectors):
     """As `train.py` does it."""
 
@@ -257,28 +196,18 @@ class Corn(CrossEntropy):
     """CORN (Shi, Cao & Raschka 2023): the probability of each step between levels, given the step before it."""
 
     def level_losses(self, logits: Tensor, levels: Tensor) -> Tensor:
-        asked = levels[..., None] >= torch.arange(LEVELS - 1)
+        asked = levels[..., None] >= torch.arange(LEVELS - 1, device=levels.device)
         return (step_losses(logits[..., 1:], levels) * asked).sum(dim=-1)
 
     def log_probabilities(self, batch: Batch) -> Tensor:
         return levels_of_steps(self.network(self.network.pool(batch))[..., 1:].sigmoid().cumprod(dim=-1))
 
 
-class CumulativeLoss(CrossEntropy):
-    """Also the cross-entropy of being above 0, above 1 and above 2, by the summed probabilities of the levels."""
-
-    def level_losses(self, logits: Tensor, levels: Tensor) -> Tensor:
-        above = logits.softmax(dim=-1).flip(-1).cumsum(dim=-1).flip(-1)[..., 1:]
-        truth = (levels[..., None] > torch.arange(LEVELS - 1)).float()
-        steps = functional.binary_cross_entropy(above.clamp(0, 1), truth, reduction="none").sum(dim=-1)
-        return super().level_losses(logits, levels) + steps
-
-
 class SoftLabels(CrossEntropy):
     """Labels softened by distance: a level gets a share by exp(-2 distance) (cf. Diaz & Marathe 2019)."""
 
     def level_losses(self, logits: Tensor, levels: Tensor) -> Tensor:
-        distances = (torch.arange(LEVELS) - levels[..., None]).abs()
+        distances = (torch.arange(LEVELS, device=levels.device) - levels[..., None]).abs()
         return -((-2.0 * distances).softmax(dim=-1) * logits.log_softmax(dim=-1)).sum(dim=-1)
 
 
@@ -286,8 +215,67 @@ class SquaredError(CrossEntropy):
     """Also the squared error of the expected level."""
 
     def level_losses(self, logits: Tensor, levels: Tensor) -> Tensor:
-        expected = logits.softmax(dim=-1) @ torch.arange(float(LEVELS))
+        expected = logits.softmax(dim=-1) @ torch.arange(float(LEVELS), device=levels.device)
         return super().level_losses(logits, levels) + (expected - levels) ** 2
+
+
+@dataclass(frozen=True)
+class Ensembles:
+    """Networks as `train.py` makes them, all on the same vectors of words.
+
+    Attributes:
+        bert: gives the layer that theirs start from.
+        encoder: that texts would be read with once trained, from the folder of its files.
+        embedded: of all texts, the vectors of their words as layers read them that did not learn from the text.
+    """
+
+    data: Data
+    bert: Bert
+    encoder: Encoder
+    folder: Path
+    examples: Examples
+    embedded: Sequence[NDArray[np.float16]]
+
+    @classmethod
+    def of(cls, data: Data, bert: Bert, folder: Path, readers: Iterable[Encoder] | None = None) -> Self:
+        """Write the encoder to the new `folder`; embed all texts with it, or with one of `readers` for each fold."""
+        encoder = write_encoder(bert, folder)
+        examples = Examples.of(data.rows, encoder)
+        readers = readers or repeat(encoder, len(FOLDS))
+        return cls(data, bert, encoder, folder, examples, embed(data.rows, examples.windows, readers))
+
+    def outcome(self, name: str, recipe: Recipe, kind: type[CrossEntropy] = CrossEntropy) -> Outcome:
+        """Train by `recipe` with the loss of `kind`."""
+        examples, embedded = self.some(self.data.train)
+        trainings = [kind(self.bert, examples, recipe, seed, embedded) for seed in range(recipe.members)]
+        started = time.monotonic()
+        with tqdm(total=recipe.members * recipe.steps(len(embedded)), desc=name, unit="step") as progress:
+            networks = side_by_side(trainings, progress)
+        seconds = time.monotonic() - started
+        report = self.data.report(self.levels(trainings))
+        with tempfile.TemporaryDirectory() as folder:
+            write_classifier(networks, Path(folder))
+            model = SeverityModel(self.encoder, SeverityClassifier.load(Path(folder)))
+            size = size_of(Path(folder)) + size_of(self.folder)
+            return Outcome(name, report, seconds, size, self.data.speed(model.score))
+
+    def levels(self, trained: Sequence[CrossEntropy]) -> evaluation.Levels:
+        """Of the texts held back, decided as the service does."""
+        examples, embedded = self.some(self.data.held_back)
+        found = []
+        for start in range(0, len(embedded), BATCH):
+            part = slice(start, start + BATCH)
+            batch = collate(examples.windows[part], padded(embedded[part]).float(), trained[0].network.shape.buckets)
+            with torch.no_grad():
+                found.append(torch.stack([one.log_probabilities(batch) for one in trained]).mean(dim=0))
+        odds = torch.tensor([[of_zero] + [1.0] * (LEVELS - 1) for of_zero in trained[0].recipe.zero_odds])
+        return decide((torch.cat(found) + odds.log()).softmax(dim=-1).numpy())
+
+    def some(self, numbers: NDArray[np.int64]) -> tuple[Examples, list[NDArray[np.float16]]]:
+        """The examples of these numbers, and their vectors."""
+        windows = [self.examples.windows[number] for number in numbers]
+        examples = Examples(windows, self.examples.levels[numbers], self.examples.kinds[numbers])
+        return examples, [self.embedded[number] for number in numbers]
 
 
 class OrdinalLogistic(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -321,7 +309,7 @@ class OrdinalLogistic(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 def step_losses(steps: Tensor, levels: Tensor) -> Tensor:
     """Binary cross-entropy of being above each level but the last, from logits (..., 3)."""
-    above = (levels[..., None] > torch.arange(LEVELS - 1)).float()
+    above = (levels[..., None] > torch.arange(LEVELS - 1, device=levels.device)).float()
     return functional.binary_cross_entropy_with_logits(steps, above, reduction="none")
 
 

@@ -1,9 +1,9 @@
 """The corpus: synthetic Arabic texts, each with two severity levels.
 
-`corpus.csv` holds it (UTF-8, one header line), `benign.csv` a stress set of everyday texts that
-must not alarm, never trained on, in the same format; `README.md` is the data card of both,
-`validation.py` says what a corpus must not be. The two texts of a contrast pair
-share an id but for its last letter, a or b.
+`corpus.csv` holds it (UTF-8, one header line). Never trained on, in the same format: `benign.csv`, a stress set of
+everyday texts that must not alarm, and `turned.csv`, contrast pairs in which one target falls to 0 and the heavy words
+stay. `README.md` is the data card of all three, `validation.py` says what a corpus must not be. The two texts of a
+contrast pair share an id but for its last letter, a or b.
 """
 
 import csv
@@ -19,6 +19,7 @@ from model_store.normalisation import LONGEST_TEXT, has_content
 
 CORPUS_FILE = Path(__file__).parent / "corpus.csv"
 BENIGN_FILE = Path(__file__).parent / "benign.csv"
+TURNED_FILE = Path(__file__).parent / "turned.csv"
 VARIETIES = ("msa", "egy", "lev", "glf", "irq", "mgr")
 SPLITS = ("train", "test")
 # Direct texts; every other kind is a hard case, explained in the data card.

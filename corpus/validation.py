@@ -25,37 +25,40 @@ NEAR_DUPLICATE = 0.5
 BLOCK = 128
 
 
-def similar_pairs(texts: Sequence[str], threshold: float = NEAR_DUPLICATE) -> Iterator[tuple[int, int]]:
-    """Numbers (i, j), i < j, of the texts that are near-duplicates once spelling is made one."""
+def similar_pairs(texts: Sequence[str], part: NDArray[np.bool_] | None = None) -> Iterator[tuple[int, int]]:
+    """Numbers (i, j), i < j, of the texts that are near-duplicates once spelling is made one.
+
+    With `part`, bool (texts,), only those of which one is in the part and the other is not.
+    """
     counter = CountVectorizer(analyzer="char_wb", ngram_range=(4, 4), binary=True, preprocessor=normalise)
     grams = counter.fit_transform(texts).astype(np.int32)
     sizes = np.asarray(grams.sum(axis=1)).ravel()
     # Sorted by size: one over 1 / threshold times as large as another cannot share enough with it.
     order = sizes.argsort(kind="stable")
-    grams, sizes = grams[order], sizes[order]
+    ones, others = (order, order) if part is None else (order[part[order]], order[~part[order]])
 
     def similar_to(start: int) -> NDArray[np.int64]:
-        end = sizes.searchsorted(sizes[start : start + BLOCK].max() / threshold, side="right")
-        shared = (grams[start : start + BLOCK] @ grams[start:end].T).tocoo()
-        rows, columns = shared.row + start, shared.col + start
-        jaccard = shared.data / (sizes[rows] + sizes[columns] - shared.data)
-        near = (jaccard >= threshold) & (rows < columns)
-        found: NDArray[np.int64] = np.sort([order[rows[near]], order[columns[near]]], axis=0)
-        return found
+        block = ones[start : start + BLOCK]
+        smallest, largest = sizes[block[[0, -1]]]
+        first = start if part is None else sizes[others].searchsorted(smallest * NEAR_DUPLICATE)
+        last = sizes[others].searchsorted(largest / NEAR_DUPLICATE, side="right")
+        candidates = others[first:last]
+        shared = (grams[block] @ grams[candidates].T).tocoo()
+        found = np.stack([block[shared.row], candidates[shared.col]])
+        jaccard = shared.data / (sizes[found].sum(axis=0) - shared.data)
+        near = (jaccard >= NEAR_DUPLICATE) & ((part is not None) | (shared.row < shared.col))
+        numbers: NDArray[np.int64] = np.sort(found[:, near], axis=0)
+        return numbers
 
     # Sparse products let other threads run: a core each.
     with ThreadPoolExecutor(usable_cores()) as pool:
-        for found in pool.map(similar_to, range(0, len(texts), BLOCK)):
+        for found in pool.map(similar_to, range(0, len(ones), BLOCK)):
             yield from zip(*found.tolist(), strict=True)
 
 
 def groups(rows: Sequence[Row]) -> NDArray[np.int64]:
     """A group number per row, int64 of shape (len(rows),): contrast pairs and near-duplicates share one."""
-    links = list(similar_pairs([row.text for row in rows]))
-    first_of_pair: dict[str, int] = {}
-    for index, row in enumerate(rows):
-        if row.pair is not None:
-            links.append((first_of_pair.setdefault(row.pair, index), index))
+    links = [*similar_pairs([row.text for row in rows]), *_contrast_pairs(rows)]
     left, right = zip(*links, strict=True) if links else ((), ())
     graph = coo_matrix((np.ones(len(links)), (left, right)), shape=(len(rows), len(rows)))
     return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
@@ -97,11 +100,20 @@ def _pairs(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _leaks(rows: Sequence[Row]) -> Iterator[str]:
-    seen: dict[int, Row] = {}
-    for row, group in zip(rows, groups(rows).tolist(), strict=True):
-        other = seen.setdefault(group, row)
-        if other.split != row.split:
-            yield f"{row.id} ({row.split}) is much the same as {other.id} ({other.split})"
+    """Every link over the splits; a group in both of them has at least one."""
+    in_test = np.array([row.split == "test" for row in rows])
+    links = similar_pairs([row.text for row in rows], in_test)
+    parted = (link for link in _contrast_pairs(rows) if in_test[link[0]] != in_test[link[1]])
+    for one, other in sorted({*links, *parted}):
+        yield f"{rows[other].id} ({rows[other].split}) is much the same as {rows[one].id} ({rows[one].split})"
+
+
+def _contrast_pairs(rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
+    """The numbers of the first text of each contrast pair and of its other one."""
+    first: dict[str, int] = {}
+    for number, row in enumerate(rows):
+        if row.pair is not None and first.setdefault(row.pair, number) != number:
+            yield first[row.pair], number
 
 
 def main() -> int:

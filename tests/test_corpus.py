@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 
-from corpus import BENIGN_FILE, VARIETIES, CorpusError, Row, read_corpus, write_corpus
+from corpus import BENIGN_FILE, TURNED_FILE, VARIETIES, CorpusError, Row, read_corpus, write_corpus
 from corpus.shortcuts import blind_kappa, softener_shares, telling_grams
 from corpus.validation import NEAR_DUPLICATE, problems, similar_pairs
 from model_store import TARGETS
@@ -31,6 +31,8 @@ def test_the_corpus_is_sound_and_as_large_as_its_card_says() -> None:
     assert f"{len(rows):,} texts in `corpus.csv`" in card
     assert len({row.pair for row in rows if row.pair}) >= 400
     assert sum(row.split == "test" for row in rows) >= 900
+    everyday = [row for row in rows if row.kind == "everyday" and row.depression == row.anxiety == 0]
+    assert len(everyday) >= 0.12 * len(rows)
     for variety in VARIETIES:
         of_variety = [row for row in rows if row.variety == variety]
         assert len(of_variety) >= 800
@@ -38,7 +40,6 @@ def test_the_corpus_is_sound_and_as_large_as_its_card_says() -> None:
         assert len(pairs) == 16
         assert min(pairs.values()) >= 0.03 * len(of_variety)
         assert sum(row.is_hard for row in of_variety) >= 0.35 * len(of_variety)
-        assert sum(row.kind == "everyday" for row in of_variety) >= 0.12 * len(of_variety)
         assert sum(row.split == "test" for row in of_variety) >= 150
         for target in TARGETS:
             levels = Counter(getattr(row, target) for row in of_variety)
@@ -59,13 +60,25 @@ def test_all_near_duplicates_are_found() -> None:
     found = list(similar_pairs(texts))
     assert len(found) == len(set(found)) > len(wholes) / 2
     assert set(found) == near
+    part = np.arange(len(texts)) % 5 == 0
+    assert sorted(similar_pairs(texts, part)) == sorted((i, j) for i, j in near if part[i] != part[j])
 
 
-def test_the_stress_set_is_apart_from_the_corpus() -> None:
+def test_the_sets_beside_it_are_apart_from_the_corpus() -> None:
     benign = read_corpus(BENIGN_FILE)
     assert len(benign) >= 300
     assert {(row.kind, row.depression, row.anxiety) for row in benign} == {("everyday", 0, 0)}
-    assert problems([*(replace(row, split="train") for row in read_corpus()), *benign]) == []
+    turned = read_corpus(TURNED_FILE)
+    pairs: dict[str | None, list[Row]] = {}
+    for row in turned:
+        pairs.setdefault(row.pair, []).append(row)
+    assert len(pairs) >= 300
+    for one, other in pairs.values():
+        (turning,) = [target for target in TARGETS if getattr(one, target) != getattr(other, target)]
+        lower, higher = sorted((getattr(one, turning), getattr(other, turning)))
+        assert lower == 0
+        assert higher >= 2
+    assert problems([*(replace(row, split="train") for row in read_corpus()), *benign, *turned]) == []
 
 
 def test_shortcuts_are_found() -> None:

@@ -29,7 +29,7 @@ def test_the_model_reaches_what_is_wanted_of_it(report: dict[str, Any], target: 
     assert of_target["hard"]["qwk"] >= 0.80
     assert min(of_target[variety]["qwk"] for variety in VARIETIES) >= 0.82
     assert of_target["all"]["severe_seen"] >= 0.97
-    assert report["alarms"][target]["value"] <= 0.02
+    assert report["alarms"][target]["value"] <= 0.04
 
 
 @pytest.mark.parametrize("way", RESPELLINGS)

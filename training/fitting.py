@@ -46,14 +46,14 @@ class Recipe:
         dropout: share of values dropped in training.
         kind_weight: weight of a side task, to tell a text's kind, which teaches the network why words mislead.
         smoothing: share of each label spread over all levels, against too much certainty (Szegedy et al. 2016).
-        zero_odds: factor on the odds of level 0 once trained, against false alarms; level 0 is commoner in life than
-            in the corpus (cf. Saerens et al. 2002).
+        zero_odds: for each target, factor on the odds of level 0 once trained, against false alarms; it is commoner
+            in life than in the corpus (cf. Saerens et al. 2002).
     """
 
     members: int = 2
     epochs: int = 1
     reviews: int = 2
-    reviewed: float = 0.5
+    reviewed: float = 0.35
     learns_words: bool = True
     batch_texts: int = 96
     rate_layer: float = 2.4e-3
@@ -62,7 +62,7 @@ class Recipe:
     dropout: float = 0.2
     kind_weight: float = 0.3
     smoothing: float = 0.1
-    zero_odds: float = 1.35
+    zero_odds: tuple[float, float] = (1.35, 2.0)
     weight_decay: float = 0.01
     warm_up: float = 0.06
 

@@ -6,7 +6,6 @@ transformer layer, pools them several times by learned attention, and reads both
 The members' probabilities are averaged as logarithms (a logarithmic opinion pool, Genest & Zidek 1986).
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -172,10 +171,10 @@ class SeverityNetwork(nn.Module):
         logits: Tensor = self.levels(pools)
         return logits.view(-1, len(TARGETS), LEVELS)
 
-    def raise_odds_of_zero(self, factor: float) -> None:
-        """Multiply the odds of level 0 of both targets."""
+    def raise_odds_of_zero(self, factors: Sequence[float]) -> None:
+        """Multiply the odds of level 0 of each target by its factor."""
         with torch.no_grad():
-            self.levels.bias.view(len(TARGETS), LEVELS)[:, 0] += math.log(factor)
+            self.levels.bias.view(len(TARGETS), LEVELS)[:, 0] += torch.tensor(factors).log()
 
 
 def padded(rows: Sequence[NDArray[np.floating[Any]]]) -> Tensor:

@@ -115,13 +115,13 @@ def test_the_fast_recipe_makes_another_model(corpus_slice: list[Row], tmp_path: 
 def test_training_ends_by_raising_the_odds_of_level_0(corpus_slice: list[Row], tmp_path: Path) -> None:
     rows = [row for row in corpus_slice if row.split == "train"]
     odds = []
-    for factor in (1.0, 2.0):
-        folder = tmp_path / str(factor)
+    for factors in ((1.0, 1.0), (2.0, 3.0)):
+        folder = tmp_path / str(factors[0])
         folder.mkdir()
-        model = train.train_model(rows, replace(train.FAST, epochs=1, zero_odds=factor), folder)
+        model = train.train_model(rows, replace(train.FAST, epochs=1, zero_odds=factors), folder)
         of_zero = model.assess([row.text for row in rows[:20]]).probabilities[..., 0]
         odds.append(of_zero / (1 - of_zero))
-    np.testing.assert_allclose(odds[1], 2 * odds[0], rtol=1e-3)
+    np.testing.assert_allclose(odds[1], np.array([2.0, 3.0]) * odds[0], rtol=1e-3)
 
 
 def test_the_most_severe_window_of_a_long_text_counts(training: Path) -> None:
