@@ -1,7 +1,7 @@
 """How good predicted levels are: figures with their uncertainty, beside a baseline, as tables and pictures.
 
-All figures of one target follow from its 4x4 confusion matrix (rows the true levels, columns the predicted),
-so that a bootstrap over texts is a resampling of matrices.
+All figures of one target but its calibration follow from its 4x4 confusion matrix (rows the true levels, columns the
+predicted), so that a bootstrap over texts is a resampling of matrices.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -86,7 +86,7 @@ def evaluate(
 
     A pair counts as right when both of its texts have both levels right; for one target, among the pairs that
     differ in it, when both texts have its level right.
-    With `probabilities`, of shape (len(rows), 2, 4), also the expected calibration error of each target.
+    With `probabilities`, of shape (len(rows), 2, 4), also each target's expected calibration error, with its interval.
     """
     truth = levels_of(rows)
     subsets = {"all": np.ones(len(rows), dtype=bool), "hard": np.array([row.is_hard for row in rows])}
@@ -110,7 +110,7 @@ def evaluate(
     return report
 
 
-def alarms(predicted: Levels) -> dict[str, Any]:
+def alarm_shares(predicted: Levels) -> dict[str, Any]:
     """The share of everyday texts scored 2 or 3, for each target, from levels of shape (texts, 2)."""
     return {
         target: _resampled(lambda found: float((found >= 2).mean()), predicted[:, column])
@@ -208,9 +208,13 @@ def _pairs_table(reports: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def sentences(report: Mapping[str, Any]) -> str:
-    """What stands below the table of a model's own report: the sets beside the test part, calibration and spelling."""
+    """What stands below the table of a model's own report: the sets beside the test part, calibration and spelling.
+
+    `report` is one of `evaluate` with `alarms` (of `alarm_shares`), `turned` (of `evaluate`, on the turned pairs) and
+    `same_when_respelled` (shares by way).
+    """
     stress, calibration = (
-        ", ".join(f"{target} {found[target]['value']:.3f} {_range(found[target]['interval'])}" for target in TARGETS)
+        ", ".join(f"{target} {found[target]['value']:.3f} {_range(found[target]['interval'], 3)}" for target in TARGETS)
         for found in (report["alarms"], report["calibration_error"])
     )
     turned = report["turned"]
@@ -223,7 +227,8 @@ def sentences(report: Mapping[str, Any]) -> str:
             f"Of {pairs['pairs']} contrast pairs in which one target falls to 0 though all heavy words stay "
             f"(`corpus/turned.csv`), wholly right: {pairs['right']:.2f} {_range(pairs['interval'])}; "
             f"0 seen as 2-3 there: {zeros}.",
-            f"Expected calibration error of the likeliest level, over ten bins: {calibration}.",
+            f"Expected calibration error of the likeliest level, over ten bins: {calibration}; "
+            "resampling makes it greater, and so the interval lies a little too high.",
             f"Share of the texts with the same two levels when they are spelled otherwise: {same}.",
         )
     )
@@ -241,8 +246,8 @@ def _share(value: float | None, digits: int = 2) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def _range(interval: Sequence[float] | None) -> str:
-    return "" if interval is None else f"({interval[0]:.2f}-{interval[1]:.2f})"
+def _range(interval: Sequence[float] | None, digits: int = 2) -> str:
+    return "" if interval is None else f"({interval[0]:.{digits}f}-{interval[1]:.{digits}f})"
 
 
 def plot_confusion(truth: Levels, predicted: Levels, path: Path) -> None:

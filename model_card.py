@@ -31,12 +31,12 @@ labelling rubric, not what the writer suffers from. A low level is no sign of sa
 - Encoder: `{embedding_model}`, its lower layers; those of the bundled encoder carry the mean of four changes
   (`training/adapter.npz`), each taught once by all training texts that this project's own corpus had at the
   time but another fourth. A word is the mean of its pieces' vectors.
-- Classifier: `{classifier}`. {recipe} On the bundled encoder it learned from each text as layers
+- Classifier: `{classifier}`. {recipe}. On the bundled encoder it learned from each text as layers
   read it that were taught without that text; its own layer started from the mean of what the four teachings made of the
   encoder's next layer.
-- Decision: the odds of level 0 are raised by the factors above, against false alarms. A level with more than {clear} of
-  the probability is taken; else the mean of the levels weighed by their probabilities, rounded, halves up. A long text
-  is read in windows, and the most severe one counts.
+- Decision: the odds of level 0 of depression and anxiety are raised by the factors above, against false alarms. A level
+  with more than {clear} of the probability is taken; else the mean of the levels weighed by their probabilities,
+  rounded, halves up. A long text is read in windows, and the most severe one counts.
 - Trained in {training_seconds} s on {training_texts} texts; corpus SHA-256 `{corpus_sha256}`.
 
 ## Data
@@ -50,7 +50,7 @@ card in `corpus/`), not by people in distress, and no clinician has reviewed it.
 
 On {test} held-back texts; in the project's own corpus they have other voices and subjects than the training part. In
 brackets 95 % intervals, by {resamples} bootstrap resamplings of the texts. The intervals speak of texts like these,
-not of real diaries.
+not of real diaries; one without width says only that no error was seen, and of n texts up to 3 / n may still be wrong.
 
 {table}
 
@@ -82,7 +82,8 @@ def write_model_card(
 ) -> None:
     """Write `model_card.md` to `folder`, beside the pictures it shows.
 
-    `reports` are those of `evaluation.evaluate`, the model's own first; `rows` the whole corpus.
+    `reports` are those of `evaluation.evaluate`, the model's own first, with what `evaluation.sentences` needs;
+    `rows` the whole corpus.
     """
     card = _CARD.format(
         **facts,

@@ -8,11 +8,9 @@ predictions.
 
 import argparse
 import json
-import multiprocessing
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 from pathlib import Path
 from typing import Any, TypeVar
@@ -59,24 +57,23 @@ def train_and_save(arguments: argparse.Namespace, made: Path) -> None:
     test = [row for row in rows if row.split == "test"]
     if arguments.fast:
         train = train[::FAST_SHARE]
+    if constant := [target for target in TARGETS if len({getattr(row, target) for row in train}) == 1]:
+        raise SystemExit(f"all texts to train on have the same level of {' and '.join(constant)}: nothing to learn")
     print(f"{len(train)} texts to train on, {len(test)} held back")
 
     recipe = FAST if arguments.fast else Recipe()
-    # In a process of its own: the second core has little to do until the texts are embedded.
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as second_core:
-        baseline = None if arguments.fast else second_core.submit(evaluation.baseline, train, test)
-        model = train_model(train, recipe, made, arguments.encoder)
+    model = train_model(train, recipe, made, arguments.encoder)
     training_seconds = time.monotonic() - started
 
     assessed = assess(model, test, "evaluating")
     report = evaluation.evaluate(test, assessed.levels, assessed.probabilities)
-    report["alarms"] = evaluation.alarms(assess(model, read_corpus(BENIGN_FILE), "stress set").levels)
+    report["alarms"] = evaluation.alarm_shares(assess(model, read_corpus(BENIGN_FILE), "stress set").levels)
     turned = read_corpus(TURNED_FILE)
     report["turned"] = evaluation.evaluate(turned, assess(model, turned, "turned pairs").levels)
     report["same_when_respelled"] = same_when_respelled(model, test, assessed.levels)
     reports = {model.classifier.name: report}
-    if baseline:
-        reports["character n-grams"] = baseline.result()
+    if not arguments.fast:
+        reports["character n-grams"] = evaluation.baseline(train, test)
     print(evaluation.table(reports), evaluation.sentences(report), sep="\n\n")
 
     facts = {

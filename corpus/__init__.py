@@ -8,6 +8,7 @@ contrast pair share an id but for its last letter, a or b.
 
 import csv
 import hashlib
+import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -82,24 +83,31 @@ def read_corpus(path: Path = CORPUS_FILE, needed: Sequence[str] = COLUMNS) -> li
     Raises CorpusError for a missing column or for lines that are not rows, naming every such line,
     and FileNotFoundError when there is no such file.
     """
+    data = path.read_bytes()
+    try:
+        text = data.decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise CorpusError(f"{path.name} line {line}: not UTF-8; nothing was read") from None
+    # A DictReader would pass over empty lines.
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     rows, errors = [], []
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        # A DictReader would pass over empty lines.
-        reader = csv.reader(file, strict=True)
-        read = 0
-        try:
-            header = next(reader, [])
-            read = reader.line_num
-            if missing := [column for column in needed if column not in header]:
-                raise CorpusError(f"{path.name}: the header lacks {', '.join(missing)}")
-            for cells in reader:
-                read = reader.line_num
-                try:
-                    rows.append(_row(header, cells, f"line {read}"))
-                except CorpusError as error:
-                    errors.append(f"{path.name} {error}")
-        except (csv.Error, UnicodeDecodeError):
-            errors.append(f"{path.name} line {read + 1}: not CSV in UTF-8; nothing below it was read")
+    first = 1
+    try:
+        header = next(reader, [])
+        if missing := [column for column in needed if column not in header]:
+            raise CorpusError(f"{path.name}: the header lacks {', '.join(missing)}")
+        if twice := [column for column in COLUMNS if header.count(column) > 1]:
+            raise CorpusError(f"{path.name}: the header names {', '.join(twice)} more than once")
+        first = reader.line_num + 1
+        for cells in reader:
+            try:
+                rows.append(_row(header, cells, f"line {first}"))
+            except CorpusError as error:
+                errors.append(f"{path.name} {error}")
+            first = reader.line_num + 1
+    except csv.Error as error:
+        errors.append(f"{path.name} line {first}: not CSV ({error}); nothing below it was read")
     if errors:
         raise CorpusError("\n".join(errors))
     return rows

@@ -14,7 +14,7 @@ _BARE_SEATS = str.maketrans({"\u0624": "\u0648", "\u0626": "\u064a", "\u0621": N
 
 
 def _somewhere(pattern: str, change: Respelling, share: float = 0.3) -> Respelling:
-    """A change of about a `share` of all places that match `pattern`, in a text always of the same places."""
+    """A change of about a `share` of all places that match `pattern`, the same places each time for the same text."""
 
     def respelled(text: str) -> str:
         chance = random.Random(text)

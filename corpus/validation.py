@@ -33,20 +33,24 @@ def similar_pairs(texts: Sequence[str], part: NDArray[np.bool_] | None = None) -
     counter = CountVectorizer(analyzer="char_wb", ngram_range=(4, 4), binary=True, preprocessor=normalise)
     grams = counter.fit_transform(texts).astype(np.int32)
     sizes = np.asarray(grams.sum(axis=1)).ravel()
-    # Sorted by size: one over 1 / threshold times as large as another cannot share enough with it.
+    # Sorted by size: one over 1 / NEAR_DUPLICATE times as large as another cannot share enough with it.
     order = sizes.argsort(kind="stable")
     ones, others = (order, order) if part is None else (order[part[order]], order[~part[order]])
+    other_sizes = sizes[others]
 
     def similar_to(start: int) -> NDArray[np.int64]:
         block = ones[start : start + BLOCK]
         smallest, largest = sizes[block[[0, -1]]]
-        first = start if part is None else sizes[others].searchsorted(smallest * NEAR_DUPLICATE)
-        last = sizes[others].searchsorted(largest / NEAR_DUPLICATE, side="right")
+        # Without parts each two texts are compared once, the one that comes first in order with those behind it.
+        first = start if part is None else other_sizes.searchsorted(smallest * NEAR_DUPLICATE)
+        last = other_sizes.searchsorted(largest / NEAR_DUPLICATE, side="right")
         candidates = others[first:last]
         shared = (grams[block] @ grams[candidates].T).tocoo()
         found = np.stack([block[shared.row], candidates[shared.col]])
         jaccard = shared.data / (sizes[found].sum(axis=0) - shared.data)
-        near = (jaccard >= NEAR_DUPLICATE) & ((part is not None) | (shared.row < shared.col))
+        near = jaccard >= NEAR_DUPLICATE
+        if part is None:
+            near &= shared.row < shared.col
         numbers: NDArray[np.int64] = np.sort(found[:, near], axis=0)
         return numbers
 
@@ -100,11 +104,12 @@ def _pairs(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _leaks(rows: Sequence[Row]) -> Iterator[str]:
-    """Every link over the splits; a group in both of them has at least one."""
+    """Each text with the first one that it is linked to over the splits; a group in both of them has such a link."""
     in_test = np.array([row.split == "test" for row in rows])
     links = similar_pairs([row.text for row in rows], in_test)
     parted = (link for link in _contrast_pairs(rows) if in_test[link[0]] != in_test[link[1]])
-    for one, other in sorted({*links, *parted}):
+    first = {other: one for one, other in sorted({*links, *parted}, reverse=True)}
+    for other, one in sorted(first.items()):
         yield f"{rows[other].id} ({rows[other].split}) is much the same as {rows[one].id} ({rows[one].split})"
 
 

@@ -30,8 +30,11 @@ _KEYBOARD_FORMS = str.maketrans(
 _FINAL_FORMS = str.maketrans({"\u0629": "\u0647", "\u0649": "\u064a"})  # teh marbuta -> heh, alef maksura -> yeh
 _HAMZA_SEATS = str.maketrans({"\u0624": "\u0648", "\u0626": "\u064a", "\u0621": None})
 _LONG_VOWEL_RUN = re.compile("([\u0627\u0648\u064a])\\1+")
-# "Allah", "the night" and the relative pronoun have two lams behind an alef; a word that is nothing but heh is a laugh.
-_TWO_STAY = re.compile("(?<=\u0627)(\u0644)\\1{2,}(?=[\u0647\u064a])|\\b(\u0647)\\2{2,}\\b")
+# "Allah", "the night" and the relative pronoun have two lams behind an alef, "to Allah" at its start; a word that is
+# nothing but heh is a laugh.
+_RUNS_OF_TWO = re.compile(
+    "(?<=\u0627)(\u0644)\\1{2,}(?=[\u0647\u064a])|\\b(\u0644)\\2{2,}(?=\u0647\\b)|\\b(\u0647)\\3{2,}\\b"
+)
 _LETTER_RUN = re.compile("([^\\W\\d_])\\1{2,}")
 _MARK_RUN = re.compile(r"([^\w\s])\1+")
 _ARABIC_MARKS = str.maketrans({"\u060c": ",", "\u061b": ";", "\u061f": "?", "\u06d4": ".", "\u2026": "."})
@@ -82,9 +85,10 @@ def unify_digits(text: str) -> str:
 
 
 def shorten_elongation(text: str) -> str:
-    """A letter held for emphasis is written once; so is a repeated mark. Digits keep their count."""
+    """A letter held for emphasis is written once, or twice where words have two; a repeated mark once. Digits keep
+    their count."""
     text = _LONG_VOWEL_RUN.sub(r"\1", text)
-    text = _TWO_STAY.sub(lambda run: run[0][:2], text)
+    text = _RUNS_OF_TWO.sub(lambda run: run[0][:2], text)
     text = _LETTER_RUN.sub(r"\1", text)
     return _MARK_RUN.sub(r"\1", text.translate(_ARABIC_MARKS))
 
@@ -102,6 +106,8 @@ def normalise(text: str) -> str:
     text = drop_invisible_characters(fold_compatibility_forms(text))
     text = drop_tatweel(drop_diacritics(text))
     text = unify_digits(unify_letters(unify_hamza(text)))
+    # Once more: marks can have come to stand behind letters that they make one with.
+    text = fold_compatibility_forms(text)
     return collapse_white_space(shorten_elongation(text.lower()))
 
 

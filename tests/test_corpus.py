@@ -18,6 +18,8 @@ from model_store.normalisation import normalise
 
 GOOD = Row("egy-1", "egy", "plain", "مش قادر أقوم من السرير بقالي أسبوع", 2, 0, "train")
 OTHER = Row("lev-1", "lev", "everyday", "رحنا عالسوق واشترينا خضرا وفواكه للعيد", 0, 0, "test")
+# Of each level, about: what the corpus was written for.
+WANTED_SHARES = {0: 0.32, 1: 0.20, 2: 0.26, 3: 0.22}
 PAIR = [
     replace(GOOD, id="egy-2a", kind="contrast", text="خايفة أنزل الشارع لوحدي كل يوم"),
     replace(GOOD, id="egy-2b", kind="contrast", text="مبقتش خايفة أنزل الشارع لوحدي خلاص"),
@@ -43,8 +45,7 @@ def test_the_corpus_is_sound_and_as_large_as_its_card_says() -> None:
         assert sum(row.split == "test" for row in of_variety) >= 150
         for target in TARGETS:
             levels = Counter(getattr(row, target) for row in of_variety)
-            wanted = np.array([0.32, 0.20, 0.26, 0.22])
-            assert abs(np.array([levels[level] for level in range(4)]) / len(of_variety) - wanted).max() < 0.08
+            assert all(abs(levels[level] / len(of_variety) - share) < 0.08 for level, share in WANTED_SHARES.items())
 
 
 def test_all_near_duplicates_are_found() -> None:
@@ -154,7 +155,9 @@ HEADER = "id,variety,kind,text,depression,anxiety,split\n"
                 "c.csv line 5, text: a text has a letter or digit and at most 20,000 characters",
             ],
         ),
-        (HEADER + 'a,egy,plain,"x', ["c.csv line 2: not CSV in UTF-8; nothing below it was read"]),
+        (HEADER + 'a,egy,plain,"x', ["c.csv line 2: not CSV (unexpected end of data); nothing below it was read"]),
+        (HEADER + 'a,egy,plain,"x\ny",1,9,train\n\n', ["c.csv line 2, anxiety: a level is 0, 1, 2 or 3"]),
+        ("text," + HEADER, ["c.csv: the header names text more than once"]),
     ],
 )
 def test_every_bad_line_is_named(tmp_path: Path, content: str, complaints: list[str]) -> None:
@@ -162,6 +165,15 @@ def test_every_bad_line_is_named(tmp_path: Path, content: str, complaints: list[
     with pytest.raises(CorpusError) as error:
         read_corpus(tmp_path / "c.csv")
     assert str(error.value).splitlines() == complaints
+
+
+def test_bytes_that_are_not_utf_8_are_named_by_their_line(tmp_path: Path) -> None:
+    lines = [HEADER, *("a,egy,plain,تمام,1,1,train\n" for _ in range(3000))]
+    data = "".join(lines).encode("utf-8").splitlines(keepends=True)
+    data[2500] = "a,egy,plain,تمام,1,1,train\n".encode("cp1256")
+    (tmp_path / "c.csv").write_bytes(b"".join(data))
+    with pytest.raises(CorpusError, match=r"c\.csv line 2501: not UTF-8; nothing was read"):
+        read_corpus(tmp_path / "c.csv")
 
 
 def test_columns_that_are_not_needed_may_be_absent(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 
 from corpus import Row
-from evaluation import alarms, calibration_error, confusion, evaluate, figures, quadratic_weighted_kappa
+from evaluation import alarm_shares, calibration_error, confusion, evaluate, figures, quadratic_weighted_kappa
 from model_store.classifier import decide
 
 
@@ -41,7 +41,7 @@ def test_intervals_are_those_of_resampled_texts() -> None:
 
 
 def test_alarms_are_shares_of_everyday_texts_with_their_intervals() -> None:
-    found = alarms(np.array([[2, 0]] * 20 + [[0, 1]] * 80))
+    found = alarm_shares(np.array([[2, 0]] * 20 + [[0, 1]] * 80))
     assert found["depression"]["value"] == 0.2
     low, high = found["depression"]["interval"]
     assert low == pytest.approx(0.2 - 1.96 * 0.04, abs=0.015)

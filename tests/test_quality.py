@@ -1,4 +1,7 @@
-"""The trained model is as good as it has to be, and no way to spell moves its answers."""
+"""The trained model is as good as it has to be, and no way to spell moves its answers.
+
+The limits lie somewhat below what is reached (see README.md): another machine's training comes out a little different.
+"""
 
 import json
 from pathlib import Path
@@ -11,40 +14,54 @@ import train
 from corpus import VARIETIES, read_corpus
 from corpus.spelling import RESPELLINGS
 from model_store import TARGETS
+from model_store.normalisation import normalise
 from model_store.severity import SeverityModel
 from model_store.store import CLASSIFIER_TAG, ENCODER_TAG, load_models
 
+TEXTS = [row.text for row in read_corpus() if row.split == "test"]
+# All others give the same text once normalised.
+LEFT_TO_THE_MODEL = "elongated letters of any kind"
+
 
 @pytest.fixture(scope="module")
-def report(training: Path) -> dict[str, Any]:
-    """The figures of the real training's own model."""
-    reports: dict[str, dict[str, Any]] = json.loads((training / "evaluation.json").read_text(encoding="utf-8"))
-    return next(iter(reports.values()))
+def reports(training: Path) -> dict[str, dict[str, Any]]:
+    """The figures of the real training: of its own model and of the n-grams."""
+    found: dict[str, dict[str, Any]] = json.loads((training / "evaluation.json").read_text(encoding="utf-8"))
+    return found
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_the_model_reaches_what_is_wanted_of_it(report: dict[str, Any], target: str) -> None:
-    of_target = report[target]
-    assert of_target["all"]["qwk"] >= 0.88
-    assert of_target["hard"]["qwk"] >= 0.80
-    assert min(of_target[variety]["qwk"] for variety in VARIETIES) >= 0.82
-    assert of_target["all"]["severe_seen"] >= 0.97
-    assert report["alarms"][target]["value"] <= 0.04
+def test_the_model_is_as_good_as_it_has_to_be(reports: dict[str, dict[str, Any]], target: str) -> None:
+    own, n_grams = reports.values()
+    assert own[target]["all"]["qwk"] >= max(0.87, n_grams[target]["all"]["qwk"])
+    assert own[target]["hard"]["qwk"] >= 0.80
+    assert min(own[target][variety]["qwk"] for variety in VARIETIES) >= 0.80
+    assert own[target]["all"]["severe_seen"] >= 0.94
+    assert own[target]["all"]["false_alarm"] <= 0.10
+    assert own["alarms"][target]["value"] <= 0.05
+    assert own["contrast_pairs"]["right"] >= max(0.5, n_grams["contrast_pairs"]["right"])
+    assert own["turned"]["contrast_pairs"]["right"] >= 0.25
 
 
 @pytest.mark.parametrize("way", RESPELLINGS)
-def test_spelling_does_not_move_a_score(report: dict[str, Any], way: str) -> None:
-    texts = [row.text for row in read_corpus() if row.split == "test"]
-    respelled = sum(RESPELLINGS[way](text) != text for text in texts)
-    assert respelled > (20 if way == "other digits" else 100)
-    assert report["same_when_respelled"][way] >= 0.99
+def test_other_spellings_are_other_and_normalise_to_the_same(way: str) -> None:
+    respelled = [RESPELLINGS[way](text) for text in TEXTS]
+    changed = sum(one != other for one, other in zip(TEXTS, respelled, strict=True))
+    assert changed > (20 if way == "other digits" else 100)
+    same = sum(normalise(one) == normalise(other) for one, other in zip(TEXTS, respelled, strict=True))
+    assert same >= (0.9 if way == LEFT_TO_THE_MODEL else 1) * len(TEXTS)
+
+
+def test_spelling_does_not_move_a_score(reports: dict[str, dict[str, Any]]) -> None:
+    shares = next(iter(reports.values()))["same_when_respelled"]
+    assert shares.keys() == RESPELLINGS.keys()
+    assert min(shares.values()) >= 0.99
 
 
 def test_a_way_to_spell_that_moves_scores_is_seen(training: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model: SeverityModel = load_models(bentoml.models.get(ENCODER_TAG), bentoml.models.get(CLASSIFIER_TAG))
     rows = [row for row in read_corpus() if row.split == "test"][:40]
     monkeypatch.setattr(train, "RESPELLINGS", {"backwards": lambda text: text[::-1], "as it is": str})
-    levels = train.assess(model, rows, "as they are").levels
-    shares = train.same_when_respelled(model, rows, levels)
+    shares = train.same_when_respelled(model, rows, train.assess(model, rows, "as they are").levels)
     assert shares["backwards"] < 0.8
     assert shares["as it is"] == 1

@@ -46,8 +46,8 @@ class Recipe:
         dropout: share of values dropped in training.
         kind_weight: weight of a side task, to tell a text's kind, which teaches the network why words mislead.
         smoothing: share of each label spread over all levels, against too much certainty (Szegedy et al. 2016).
-        zero_odds: for each target, factor on the odds of level 0 once trained, against false alarms; it is commoner
-            in life than in the corpus (cf. Saerens et al. 2002).
+        zero_odds: for each target, factor on the odds of level 0 once trained, against false alarms; level 0
+            is commoner in life than in the corpus (cf. Saerens et al. 2002).
     """
 
     members: int = 2

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 import train
-from corpus import Row
+from corpus import Row, write_corpus
 from model_card import CARD_FILE, PICTURES
 from model_store.classifier import GRAPH_FILE, SUBWORDS_FILE, SeverityClassifier
 from model_store.encoder import Window
@@ -54,6 +54,12 @@ def test_a_classifier_of_another_encoder_is_refused(training: Path) -> None:
     stored = bentoml.models.get(CLASSIFIER_TAG)
     with pytest.raises(ValueError, match="was trained on severity-encoder"):
         load_models(stored, stored)
+
+
+def test_a_target_with_one_level_is_refused_before_training(corpus_slice: list[Row], tmp_path: Path) -> None:
+    write_corpus([replace(row, anxiety=0) for row in corpus_slice], tmp_path / "own.csv")
+    with pytest.raises(SystemExit, match="the same level of anxiety: nothing to learn"):
+        train.main(["--corpus", str(tmp_path / "own.csv"), "--reports", str(tmp_path / "reports")])
 
 
 def test_two_trainings_give_the_same_predictions(corpus_slice: list[Row], tmp_path: Path) -> None:
