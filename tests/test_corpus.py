@@ -95,6 +95,12 @@ def test_shortcuts_are_found() -> None:
     assert softener_shares(softened, "depression") == [0, 1, 0, 0]
 
 
+def test_a_leaking_text_is_named_once_with_the_first_that_it_is_like() -> None:
+    again = replace(GOOD, id="egy-8", text=GOOD.text + " كامل")
+    leak = replace(GOOD, id="egy-9", text=GOOD.text + " كله", split="test")
+    assert problems([GOOD, again, leak]) == ["egy-9 (test) is much the same as egy-1 (train)"]
+
+
 def test_a_corpus_needs_both_splits() -> None:
     assert problems([GOOD]) == ["no text has the split test"]
     assert problems([]) == ["no text has the split train", "no text has the split test"]
