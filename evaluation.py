@@ -4,7 +4,7 @@ All figures of one target but its calibration follow from its 4x4 confusion matr
 predicted), so that a bootstrap over texts is a resampling of matrices.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ def measures(confusions: Confusions) -> dict[str, NDArray[np.float64]]:
 
 def figures(truth: Levels, predicted: Levels) -> dict[str, Any]:
     """The `measures` of one target, from int64 arrays of shape (texts,), and their 95 % bootstrap intervals."""
-    drawn = np.random.default_rng(0).integers(len(truth), size=(RESAMPLES, len(truth)))
+    drawn = _draws(len(truth))
     resampled = measures(confusion(truth[drawn], predicted[drawn]))
     found = {name: _number(value) for name, value in measures(confusion(truth, predicted)).items()}
     return {"texts": len(truth), **found, "intervals": {name: _interval(resampled[name]) for name in UNCERTAIN}}
@@ -104,26 +104,29 @@ def evaluate(
         report["contrast_pairs"][target] = _pairs_right([rows[i] for i in turning], right[turning, column])
     if probabilities is not None:
         report["calibration_error"] = {
-            target: _resampled(calibration_error, truth[:, column], probabilities[:, column])
-            for column, target in enumerate(TARGETS)
+            target: _calibration(truth[:, column], probabilities[:, column]) for column, target in enumerate(TARGETS)
         }
     return report
 
 
 def alarm_shares(predicted: Levels) -> dict[str, Any]:
     """The share of everyday texts scored 2 or 3, for each target, from levels of shape (texts, 2)."""
+    found = [figures(np.zeros_like(levels), levels) for levels in predicted.T]
     return {
-        target: _resampled(lambda found: float((found >= 2).mean()), predicted[:, column])
-        for column, target in enumerate(TARGETS)
+        target: {"value": of_target["false_alarm"], "interval": of_target["intervals"]["false_alarm"]}
+        for target, of_target in zip(TARGETS, found, strict=True)
     }
 
 
-def _resampled(figure: Callable[..., float], *of_texts: NDArray[Any]) -> dict[str, Any]:
-    """A figure of arrays with a row for each text, and its 95 % bootstrap interval."""
-    texts = len(of_texts[0])
-    drawn = np.random.default_rng(0).integers(texts, size=(RESAMPLES, texts))
-    resampled = np.array([figure(*(rows[numbers] for rows in of_texts)) for numbers in drawn])
-    return {"value": figure(*of_texts), "interval": _interval(resampled)}
+def _draws(texts: int) -> NDArray[np.int64]:
+    """The numbers of the texts in each bootstrap resampling, int64 (RESAMPLES, texts), always the same."""
+    return np.random.default_rng(0).integers(texts, size=(RESAMPLES, texts))
+
+
+def _calibration(truth: Levels, probabilities: NDArray[np.float32]) -> dict[str, Any]:
+    """The `calibration_error` and its 95 % bootstrap interval."""
+    resampled = [calibration_error(truth[drawn], probabilities[drawn]) for drawn in _draws(len(truth))]
+    return {"value": calibration_error(truth, probabilities), "interval": _interval(np.array(resampled))}
 
 
 def calibration_error(truth: Levels, probabilities: NDArray[np.float32]) -> float:
@@ -154,8 +157,8 @@ def _pairs_right(rows: Sequence[Row], right: NDArray[np.bool_]) -> dict[str, Any
     pairs = len(outcomes)
     if not pairs:
         return {"pairs": 0, "right": None, "interval": None}
-    drawn = np.random.default_rng(0).integers(pairs, size=(RESAMPLES, pairs))
-    return {"pairs": pairs, "right": float(outcomes.mean()), "interval": _interval(outcomes[drawn].mean(axis=1))}
+    resampled = outcomes[_draws(pairs)].mean(axis=1)
+    return {"pairs": pairs, "right": float(outcomes.mean()), "interval": _interval(resampled)}
 
 
 def baseline(train: Sequence[Row], test: Sequence[Row]) -> dict[str, Any]:

@@ -153,10 +153,11 @@ def same_when_respelled(model: SeverityModel, rows: Sequence[Row], levels: NDArr
 
     A text that normalises to the same as before is scored the same; only the others need the model.
     """
+    as_read = [normalise(row.text) for row in rows]
     shares = {}
     for way, respelled in RESPELLINGS.items():
         texts = [respelled(row.text) for row in rows]
-        others = [n for n, row in enumerate(rows) if normalise(texts[n]) != normalise(row.text)]
+        others = [n for n, text in enumerate(texts) if normalise(text) != as_read[n]]
         moved = (model.assess([texts[n] for n in others]).levels != levels[others]).any(axis=1)
         shares[way] = 1 - float(moved.sum()) / len(rows)
     return shares

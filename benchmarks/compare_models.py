@@ -37,7 +37,7 @@ from model_store.severity import SeverityModel
 from train import FAST, embed, in_parts, out_of_fold_encoders
 from training.encoding import FOLDS, Bert, adapted, bundled, write_encoder
 from training.fitting import Examples, OnVectors, Recipe, side_by_side
-from training.network import Batch, collate, padded, write_classifier
+from training.network import collate, padded, write_classifier
 
 HELD_BACK = 6  # one of so many groups
 FOR_KERNEL = 4  # one of so many texts: a kernel machine takes time by the square of their number
@@ -108,10 +108,11 @@ def line(outcome: Outcome) -> str:
 
 def outcomes(data: Data, scratch: Path) -> Iterator[Outcome]:
     """Of all models, as they come; `scratch` is an empty folder."""
+    untaught = bundled()
+    taught = adapted(untaught)
     yield n_grams(data)
-    yield from on_mean_vectors(data, scratch / "whole")
+    yield from on_mean_vectors(data, untaught, scratch / "whole")
 
-    untaught, taught = bundled(), adapted(bundled())
     ensembles = Ensembles.of(data, untaught, scratch / "frozen")
     yield ensembles.outcome("6 frozen layers, words pooled by attention, linear", FAST)
     yield ensembles.outcome("6 frozen layers, the 7th trained, subwords", Recipe())
@@ -140,9 +141,9 @@ def n_grams(data: Data) -> Outcome:
     return of_estimator("character 2-5-grams, linear SVM", data, evaluation.n_grams(), texts, data.train)
 
 
-def on_mean_vectors(data: Data, folder: Path) -> Iterator[Outcome]:
+def on_mean_vectors(data: Data, bert: Bert, folder: Path) -> Iterator[Outcome]:
     """Plain models of the mean vector of a text's words, the whole encoder as it comes."""
-    encoder = write_encoder(bundled(), folder, layers=WHOLE_ENCODER)
+    encoder = write_encoder(bert, folder, layers=WHOLE_ENCODER)
 
     def mean_vectors(texts: Sequence[str]) -> NDArray[np.float32]:
         windows = [encoder.windows(normalise(text))[0] for text in texts]
@@ -174,9 +175,9 @@ def of_estimator(name: str, data: Data, model: Any, features: Features, train: N
 class CrossEntropy(OnVectors):
     """As `train.py` does it."""
 
-    def log_probabilities(self, batch: Batch) -> Tensor:
-        """Of the levels, (windows, targets, 4)."""
-        return self.network(self.network.pool(batch)).log_softmax(dim=-1)
+    def log_probabilities(self, logits: Tensor) -> Tensor:
+        """Of the levels, (windows, targets, 4), from the network's logits of that shape."""
+        return logits.log_softmax(dim=-1)
 
 
 class Coral(CrossEntropy):
@@ -189,8 +190,8 @@ class Coral(CrossEntropy):
     def level_losses(self, logits: Tensor, levels: Tensor) -> Tensor:
         return step_losses(self.steps(logits), levels).sum(dim=-1)
 
-    def log_probabilities(self, batch: Batch) -> Tensor:
-        return levels_of_steps(self.steps(self.network(self.network.pool(batch))).sigmoid())
+    def log_probabilities(self, logits: Tensor) -> Tensor:
+        return levels_of_steps(self.steps(logits).sigmoid())
 
 
 class Corn(CrossEntropy):
@@ -200,8 +201,8 @@ class Corn(CrossEntropy):
         asked = levels[..., None] >= torch.arange(LEVELS - 1, device=levels.device)
         return (step_losses(logits[..., 1:], levels) * asked).sum(dim=-1)
 
-    def log_probabilities(self, batch: Batch) -> Tensor:
-        return levels_of_steps(self.network(self.network.pool(batch))[..., 1:].sigmoid().cumprod(dim=-1))
+    def log_probabilities(self, logits: Tensor) -> Tensor:
+        return levels_of_steps(logits[..., 1:].sigmoid().cumprod(dim=-1))
 
 
 class SoftLabels(CrossEntropy):
@@ -250,8 +251,7 @@ class Ensembles:
         examples, embedded = self.some(self.data.train)
         trainings = [kind(self.bert, examples, recipe, seed, embedded) for seed in range(recipe.members)]
         started = time.monotonic()
-        with tqdm(total=recipe.members * recipe.steps(len(embedded)), desc=name, unit="step") as progress:
-            networks = side_by_side(trainings, progress)
+        networks = side_by_side(trainings, name)
         seconds = time.monotonic() - started
         report = self.data.report(self.levels(trainings))
         with tempfile.TemporaryDirectory() as folder:
@@ -268,7 +268,8 @@ class Ensembles:
             part = slice(start, start + BATCH)
             batch = collate(examples.windows[part], padded(embedded[part]).float(), trained[0].network.shape.buckets)
             with torch.no_grad():
-                found.append(torch.stack([one.log_probabilities(batch) for one in trained]).mean(dim=0))
+                logs = [one.log_probabilities(one.network(one.network.pool(batch))) for one in trained]
+            found.append(torch.stack(logs).mean(dim=0))
         odds = torch.tensor([[of_zero] + [1.0] * (LEVELS - 1) for of_zero in trained[0].recipe.zero_odds])
         return decide((torch.cat(found) + odds.log()).softmax(dim=-1).numpy())
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 
-from corpus import BENIGN_FILE, TURNED_FILE, VARIETIES, CorpusError, Row, read_corpus, write_corpus
+from corpus import BENIGN_FILE, SPLITS, TURNED_FILE, VARIETIES, CorpusError, Row, read_corpus, write_corpus
 from corpus.shortcuts import blind_kappa, softener_shares, telling_grams
 from corpus.validation import NEAR_DUPLICATE, problems, similar_pairs
 from model_store import TARGETS
@@ -42,6 +42,7 @@ def test_the_corpus_is_sound_and_as_large_as_its_card_says() -> None:
         assert len(pairs) == 16
         assert min(pairs.values()) >= 0.03 * len(of_variety)
         assert sum(row.is_hard for row in of_variety) >= 0.35 * len(of_variety)
+        assert {row.split for row in of_variety} == set(SPLITS)
         assert sum(row.split == "test" for row in of_variety) >= 150
         for target in TARGETS:
             levels = Counter(getattr(row, target) for row in of_variety)

@@ -47,7 +47,7 @@ def test_the_model_is_as_good_as_it_has_to_be(reports: dict[str, dict[str, Any]]
 def test_other_spellings_are_other_and_normalise_to_the_same(way: str) -> None:
     respelled = [RESPELLINGS[way](text) for text in TEXTS]
     changed = sum(one != other for one, other in zip(TEXTS, respelled, strict=True))
-    assert changed > (20 if way == "other digits" else 100)
+    assert changed > {"other digits": 20, "other letters without hamza": 100}.get(way, 300)
     same = sum(normalise(one) == normalise(other) for one, other in zip(TEXTS, respelled, strict=True))
     assert same >= (0.9 if way == LEFT_TO_THE_MODEL else 1) * len(TEXTS)
 

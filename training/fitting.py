@@ -104,8 +104,7 @@ def fit(
     The same examples, recipe and machine give the same networks.
     """
     trainings = [OnVectors(bert, examples, recipe, SEED + number, embedded) for number in range(recipe.members)]
-    with tqdm(total=recipe.members * recipe.steps(len(examples.windows)), desc="training", unit="step") as progress:
-        networks = side_by_side(trainings, progress)
+    networks = side_by_side(trainings, "training")
     for network in networks:
         network.raise_odds_of_zero(recipe.zero_odds)
     return networks
@@ -204,14 +203,15 @@ class OnVectors(Training):
         return padded([self.embedded[row] for row in rows]).float()
 
 
-def side_by_side(trainings: Sequence[Training], progress: "tqdm[Any]") -> list[SeverityNetwork]:
-    """Run all trainings at the same time, the cores shared among them.
+def side_by_side(trainings: Sequence[Training], label: str) -> list[SeverityNetwork]:
+    """Run all trainings at the same time, the cores shared among them, behind one progress bar.
 
     Such small products of matrices leave a second core half idle: on two cores two trainings on one each take a fifth
     less time than one after the other on both.
     """
     cores = torch.get_num_threads()
-    with ThreadPoolExecutor(len(trainings)) as pool:
+    steps = sum(one.recipe.steps(len(one.examples.windows)) for one in trainings)
+    with tqdm(total=steps, desc=label, unit="step") as progress, ThreadPoolExecutor(len(trainings)) as pool:
         try:
             torch.set_num_threads(max(1, cores // len(trainings)))
             running = [pool.submit(training.run, progress) for training in trainings]
