@@ -15,7 +15,19 @@ from corpus import Row, read_corpus, write_corpus
 from model_store.encoder import Encoder
 from model_store.normalisation import normalise
 from training import adapt, fitting
-from training.encoding import FOLDS, LOWER_LAYERS, Bert, adapted, bundled, fold_of, write_encoder
+from training.encoding import (
+    ADAPTER_FILE,
+    FOLDS,
+    LOWER_LAYERS,
+    Bert,
+    Changes,
+    adapted,
+    bundled,
+    fold_of,
+    read_changes,
+    with_mean_of,
+    write_encoder,
+)
 from training.fitting import Recipe
 
 
@@ -24,16 +36,29 @@ def bert() -> Bert:
     return bundled()
 
 
-def test_the_layers_that_learn_start_as_the_served_encoder(bert: Bert, corpus_slice: list[Row], tmp_path: Path) -> None:
-    encoder = write_encoder(bert, tmp_path / "encoder")
+@pytest.mark.parametrize("before", [False, True], ids=["at first", "taught before"])
+def test_the_layers_that_learn_start_as_the_served_encoder(
+    bert: Bert, before: bool, corpus_slice: list[Row], tmp_path: Path
+) -> None:
+    taught = read_changes(ADAPTER_FILE)[0] if before else {}
+    start = with_mean_of(bert, [taught])
+    encoder = write_encoder(start, tmp_path / "encoder")
     windows = [encoder.windows(normalise(row.text))[0] for row in corpus_slice[::20]]
+    lower = adapt.LowerLayers(start, encoder.pieces, taught)
     with torch.inference_mode():
-        learning = adapt.LowerLayers(bert, encoder.pieces)(windows).numpy()
+        learning = lower(windows).numpy()
     for ours, served in zip(learning, encoder.embed(windows), strict=True):
         cosines = (ours[: len(served)] * served).sum(axis=1) / np.linalg.norm(served, axis=1)
         # What is served is in 8-bit integers.
         assert (cosines / np.linalg.norm(ours[: len(served)], axis=1)).min() > 0.99
         assert not ours[len(served) :].any()
+    for name, part in lower.layers.named_modules():
+        if isinstance(part, adapt.LowRank):
+            weight = f"encoder.layer.{name}.weight"
+            # What was taught before is in what learns, not in what stays.
+            np.testing.assert_allclose(part.kept.weight.detach(), bert.weights[weight], atol=1e-6)
+            whole = part.kept.weight + part.up @ part.down
+            np.testing.assert_allclose(whole.detach(), start.weights[weight], atol=1e-6)
 
 
 def test_a_change_is_what_the_layers_have_learned(
@@ -42,12 +67,12 @@ def test_a_change_is_what_the_layers_have_learned(
     rows, file = [row for row in corpus_slice if row.split == "train"][:96], tmp_path / "adapter.npz"
     lower_layers, learned = adapt.LowerLayers, []
 
-    def remembered(bert: Bert, pieces: NDArray[np.float16]) -> adapt.LowerLayers:
-        learned.append(lower_layers(bert, pieces))
+    def remembered(bert: Bert, pieces: NDArray[np.float16], taught: Changes) -> adapt.LowerLayers:
+        learned.append(lower_layers(bert, pieces, taught))
         return learned[0]
 
     monkeypatch.setattr(adapt, "LowerLayers", remembered)
-    changes = adapt.adapt(bert, rows, Recipe(epochs=1))
+    changes = adapt.adapt(bert, rows, Recipe(epochs=1), {})
     np.savez(file, allow_pickle=False, **{f"0/{name}": change for name, change in changes.items()})
     changed = adapted(bert, [0], file)
     moved = {name for name, values in changed.weights.items() if not np.array_equal(values, bert.weights[name])}
@@ -58,6 +83,19 @@ def test_a_change_is_what_the_layers_have_learned(
     for number, layer in enumerate(learned[0].layers):
         for name, values in layer.state_dict().items():
             np.testing.assert_allclose(changed.layer(number)[name], values.numpy(), atol=2e-4)
+
+
+def test_what_was_taught_before_stays_where_nothing_new_is_learned(
+    bert: Bert, corpus_slice: list[Row], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapt, "LOWER_RATE", 0)
+    taught = read_changes(ADAPTER_FILE)[0]
+    changes = adapt.adapt(bert, corpus_slice[:32], Recipe(epochs=1, reviews=0, rate_layer=0), taught)
+    kept = {name: change.astype(np.float32) for name, change in changes.items()}
+    expected, found = (with_mean_of(bert, [changes]).weights for changes in (taught, kept))
+    assert kept.keys() == taught.keys()
+    for name in found:
+        np.testing.assert_allclose(found[name], expected[name], atol=1e-3)
 
 
 def test_a_change_is_kept_as_its_nearest_of_low_rank() -> None:
@@ -108,15 +146,21 @@ def test_all_training_texts_but_a_fold_teach_each_change(
 ) -> None:
     corpus, file = tmp_path / "corpus.csv", tmp_path / "adapter.npz"
     write_corpus(corpus_slice, corpus)
-    teach = Mock(side_effect=[{"weight": np.full(1, fold)} for fold in FOLDS])
-    monkeypatch.setattr(adapt, "adapt", teach)
-    adapt.main(["--corpus", str(corpus), "--to", str(file)])
     train_rows = [row for row in read_corpus(corpus) if row.split == "train"]
-    assert [call.args[1] for call in teach.call_args_list] == [
-        [row for row in train_rows if fold_of(row) != fold] for fold in FOLDS
-    ]
+    teach = Mock(side_effect=[{"weight": np.full(1, number)} for number in range(2 * len(FOLDS))])
+    monkeypatch.setattr(adapt, "adapt", teach)
+    for _ in range(2):
+        adapt.main(["--corpus", str(corpus), "--to", str(file)])
+    first, second = (teach.call_args_list[at : at + len(FOLDS)] for at in (0, len(FOLDS)))
+    for calls in (first, second):
+        assert [call.args[1] for call in calls] == [
+            [row for row in train_rows if fold_of(row) != fold] for fold in FOLDS
+        ]
+    # The second time each goes on from its own.
+    assert [call.args[2:] for call in first] == [(adapt.FROM_THE_BEGINNING, {}) for _ in FOLDS]
+    assert [call.args[2:] for call in second] == [(adapt.GOING_ON, {"weight": np.full(1, fold)}) for fold in FOLDS]
     with np.load(file) as stored:
-        assert dict(stored) == {f"{fold}/weight": fold for fold in FOLDS}
+        assert dict(stored) == {f"{fold}/weight": len(FOLDS) + fold for fold in FOLDS}
 
 
 def test_the_classifier_learns_from_layers_that_its_text_has_not_taught(

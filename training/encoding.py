@@ -23,6 +23,8 @@ LOWER_LAYERS = 6
 FOLDS = range(4)
 # What `training.adapt` has learned.
 ADAPTER_FILE = Path(__file__).parent / "adapter.npz"
+# Changes by the weights' names, float32: a whole one, or its two factors as NAME.up and NAME.down.
+Changes = dict[str, NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ def bundled() -> Bert:
 def fold_of(row: Row) -> int:
     """Which of `FOLDS` `row` belongs to: by its id, both texts of a contrast pair to the same.
 
-    `ADAPTER_FILE` was taught by this split: change neither the split nor an id without teaching anew. Of
+    `ADAPTER_FILE` was taught by this split: change neither the split nor an id without deleting it and
+    teaching from the beginning, for to teach on keeps what the wrong texts have taught. Of
     near-duplicates that are no contrast pair the two may part; three in the whole corpus do.
     """
     return zlib.crc32((row.pair or row.id).encode()) % len(FOLDS)
@@ -73,19 +76,32 @@ def fold_of(row: Row) -> int:
 def adapted(bert: Bert, left_out: Sequence[int] = FOLDS, file: Path = ADAPTER_FILE) -> Bert:
     """`bert` with the mean of the changes that were taught without each fold in `left_out`; by default of all four.
 
-    Such a mean is called a model soup (Wortsman et al. 2022). `training.adapt` keeps in `file`, under FOLD/NAME, what
-    all texts outside FOLD have taught: the change of a weight, or the change's two factors.
+    Such a mean is called a model soup (Wortsman et al. 2022).
     """
-    weights = dict(bert.weights)
+    taught = read_changes(file)
+    return with_mean_of(bert, [taught[fold] for fold in left_out])
+
+
+def read_changes(file: Path) -> dict[int, Changes]:
+    """By fold, what all texts outside it have taught; `training.adapt` keeps it in `file` under FOLD/NAME."""
+    taught: dict[int, Changes] = {}
     with np.load(file, allow_pickle=False) as stored:
-        changes = {name: stored[name].astype(np.float32) for name in stored.files}
-    for key, change in changes.items():
-        fold, _, name = key.partition("/")
-        if int(fold) not in left_out or name.endswith(".down"):
-            continue
-        weight = name.removesuffix(".up")
-        difference = change if weight == name else change @ changes[f"{fold}/{weight}.down"]
-        weights[weight] = weights[weight] + difference / len(left_out)
+        for key in stored.files:
+            fold, _, name = key.partition("/")
+            taught.setdefault(int(fold), {})[name] = stored[key].astype(np.float32)
+    return taught
+
+
+def with_mean_of(bert: Bert, taught: Sequence[Changes]) -> Bert:
+    """`bert` with the mean of all changes that were taught."""
+    weights = dict(bert.weights)
+    for changes in taught:
+        for name, change in changes.items():
+            if name.endswith(".down"):
+                continue
+            weight = name.removesuffix(".up")
+            difference = change if weight == name else change @ changes[f"{weight}.down"]
+            weights[weight] = weights[weight] + difference / np.float32(len(taught))
     return replace(bert, weights=weights)
 
 
