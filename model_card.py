@@ -29,8 +29,8 @@ labelling rubric, not what the writer suffers from. A low level is no sign of sa
 ## Model
 
 - Encoder: `{embedding_model}`, its lower layers; those of the bundled encoder carry the mean of four changes
-  (`training/adapter.npz`), each taught once by all training texts that this project's own corpus had at the
-  time but another fourth. A word is the mean of its pieces' vectors.
+  (`training/adapter.npz`), each taught by all training texts that this project's own corpus had at the time but
+  another fourth. A word is the mean of its pieces' vectors.
 - Classifier: `{classifier}`. {recipe}. On the bundled encoder it learned from each text as layers
   read it that were taught without that text; its own layer started from the mean of what the four teachings made of the
   encoder's next layer.
