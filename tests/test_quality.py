@@ -33,9 +33,9 @@ def reports(training: Path) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_model_is_as_good_as_it_has_to_be(reports: dict[str, dict[str, Any]], target: str) -> None:
     own, n_grams = reports.values()
-    assert own[target]["all"]["qwk"] >= max(0.87, n_grams[target]["all"]["qwk"])
+    assert own[target]["all"]["qwk"] >= max(0.88, n_grams[target]["all"]["qwk"])
     assert own[target]["hard"]["qwk"] >= 0.80
-    assert min(own[target][variety]["qwk"] for variety in VARIETIES) >= 0.80
+    assert min(own[target][variety]["qwk"] for variety in VARIETIES) >= 0.82
     assert own[target]["all"]["severe_seen"] >= 0.94
     assert own[target]["all"]["false_alarm"] <= 0.10
     assert own["alarms"][target]["value"] <= 0.05
