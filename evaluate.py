@@ -43,7 +43,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
     else:
         with service() as url:
             predicted = served_levels(url, rows)
-    print(evaluation.table({"served": evaluation.evaluate(rows, predicted)}))
+    print(evaluation.table(evaluation.evaluate(rows, predicted)))
     if arguments.data is None:
         compare_with_stored_model(rows, predicted)
 

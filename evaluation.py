@@ -1,4 +1,4 @@
-"""How good predicted levels are: figures with their uncertainty, beside a baseline, as tables and pictures.
+"""How good predicted levels are: figures with their uncertainty, as tables and pictures.
 
 All figures of one target but its calibration follow from its 4x4 confusion matrix (rows the true levels, columns the
 predicted), so that a bootstrap over texts is a resampling of matrices.
@@ -10,14 +10,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.multioutput import MultiOutputClassifier
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.svm import LinearSVC
 
 from corpus import VARIETIES, Row
 from model_store import TARGETS
-from model_store.normalisation import normalise
 
 LEVEL_NAMES = ("0 none", "1 mild", "2 moderate", "3 severe")
 RESAMPLES = 1000
@@ -161,53 +156,32 @@ def _pairs_right(rows: Sequence[Row], right: NDArray[np.bool_]) -> dict[str, Any
     return {"pairs": pairs, "right": float(outcomes.mean()), "interval": _interval(resampled)}
 
 
-def baseline(train: Sequence[Row], test: Sequence[Row]) -> dict[str, Any]:
-    """How good `n_grams` are, which a model must beat."""
-    model = n_grams().fit([row.text for row in train], levels_of(train))
-    return evaluate(test, model.predict([row.text for row in test]))
-
-
-def n_grams() -> Pipeline:
-    """Character 2-5-grams with a linear support vector machine for each target, to be fitted on texts and levels."""
-    vectoriser = TfidfVectorizer(
-        analyzer="char_wb", ngram_range=(2, 5), min_df=2, sublinear_tf=True, preprocessor=normalise
-    )
-    return make_pipeline(vectoriser, MultiOutputClassifier(LinearSVC(random_state=0)))
-
-
-def table(reports: Mapping[str, Mapping[str, Any]]) -> str:
-    """A Markdown table: of the first report a line for each target and subset, of others one for each target."""
+def table(report: Mapping[str, Any]) -> str:
+    """Markdown tables of a report of `evaluate`: a line for each target and subset, and the contrast pairs if any."""
     lines = [
-        "| model | target | texts | n | QWK (95 %) | MAE | macro F1 | accuracy "
+        "| target | texts | n | QWK (95 %) | MAE | macro F1 | accuracy "
         "| recall 0 / 1 / 2 / 3 | 3 seen as 2-3 (95 %) | 0 seen as 2-3 (95 %) |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for model, report in reports.items():
-        for target in TARGETS:
-            for subset, f in report[target].items():
-                if subset != "all" and model != next(iter(reports)):
-                    continue
-                recall = " / ".join(_share(f[f"recall_{level}"]) for level in range(4))
-                qwk, severe, alarm = (f"{_share(f[name], 3)} {_range(f['intervals'][name])}" for name in UNCERTAIN)
-                lines.append(
-                    f"| {model} | {target} | {subset} | {f['texts']} | {qwk} | {f['mae']:.3f} | {f['macro_f1']:.3f} "
-                    f"| {f['accuracy']:.3f} | {recall} | {severe} | {alarm} |"
-                )
-    has_pairs = any(report["contrast_pairs"]["pairs"] for report in reports.values())
-    return "\n".join([*lines, "", *_pairs_table(reports)] if has_pairs else lines)
+    for target in TARGETS:
+        for subset, f in report[target].items():
+            recall = " / ".join(_share(f[f"recall_{level}"]) for level in range(4))
+            qwk, severe, alarm = (f"{_share(f[name], 3)} {_range(f['intervals'][name])}" for name in UNCERTAIN)
+            lines.append(
+                f"| {target} | {subset} | {f['texts']} | {qwk} | {f['mae']:.3f} | {f['macro_f1']:.3f} "
+                f"| {f['accuracy']:.3f} | {recall} | {severe} | {alarm} |"
+            )
+    pairs = report["contrast_pairs"]
+    return "\n".join([*lines, "", *_pairs_table(pairs)] if pairs["pairs"] else lines)
 
 
-def _pairs_table(reports: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The lines of a Markdown table: of each model the share of contrast pairs that are right."""
-    names = list(reports)
-    lines = [f"| contrast pairs right (95 %) | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
-    pairs = [reports[name]["contrast_pairs"] for name in names]
+def _pairs_table(pairs: Mapping[str, Any]) -> list[str]:
+    """The lines of a Markdown table: the share of contrast pairs that are right."""
     measured = {"all four levels": pairs}
-    measured |= {f"both {target} levels, where they differ": [of[target] for of in pairs] for target in TARGETS}
-    for what, found in measured.items():
-        cells = [f"{_share(f['right'])} {_range(f['interval'])}, {f['pairs']} pairs" for f in found]
-        lines.append(f"| {what} | {' | '.join(cells)} |")
-    return lines
+    measured |= {f"both {target} levels, where they differ": pairs[target] for target in TARGETS}
+    return ["| contrast pairs | n | right (95 %) |", "|---|---|---|"] + [
+        f"| {what} | {f['pairs']} | {_share(f['right'])} {_range(f['interval'])} |" for what, f in measured.items()
+    ]
 
 
 def sentences(report: Mapping[str, Any]) -> str:

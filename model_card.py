@@ -76,14 +76,13 @@ not of real diaries; one without width says only that no error was seen, and of 
 
 def write_model_card(
     folder: Path,
-    reports: Mapping[str, Mapping[str, Any]],
+    report: Mapping[str, Any],
     facts: Mapping[str, Any],
     rows: Sequence[Row],
 ) -> None:
     """Write `model_card.md` to `folder`, beside the pictures it shows.
 
-    `reports` are those of `evaluation.evaluate`, the model's own first, with what `evaluation.sentences` needs;
-    `rows` the whole corpus.
+    `report` is one of `evaluation.evaluate` with what `evaluation.sentences` needs; `rows` the whole corpus.
     """
     card = _CARD.format(
         **facts,
@@ -91,8 +90,8 @@ def write_model_card(
         test=sum(row.split == "test" for row in rows),
         data=_data_table(rows),
         resamples=evaluation.RESAMPLES,
-        table=evaluation.table(reports),
-        sentences=evaluation.sentences(next(iter(reports.values()))),
+        table=evaluation.table(report),
+        sentences=evaluation.sentences(report),
         confusion=PICTURES[0],
         varieties=PICTURES[1],
         clear=f"{CLEAR * 100:.0f} %",

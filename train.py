@@ -71,10 +71,7 @@ def train_and_save(arguments: argparse.Namespace, made: Path) -> None:
     turned = read_corpus(TURNED_FILE)
     report["turned"] = evaluation.evaluate(turned, assess(model, turned, "turned pairs").levels)
     report["same_when_respelled"] = same_when_respelled(model, test, assessed.levels)
-    reports = {model.classifier.name: report}
-    if not arguments.fast:
-        reports["character n-grams"] = evaluation.baseline(train, test)
-    print(evaluation.table(reports), evaluation.sentences(report), sep="\n\n")
+    print(evaluation.table(report), evaluation.sentences(report), sep="\n\n")
 
     facts = {
         "classifier": model.classifier.name,
@@ -92,7 +89,7 @@ def train_and_save(arguments: argparse.Namespace, made: Path) -> None:
             "encoder": "unknown" if arguments.encoder else "MIT",
         },
     }
-    write_reports(arguments.reports, reports, facts, rows, assessed)
+    write_reports(arguments.reports, report, facts, rows, assessed)
     card = [arguments.reports / name for name in (CARD_FILE, *PICTURES)]
     print("saved {} and {}".format(*save_models(made / "encoder", made / "classifier", facts, card)))
 
@@ -170,18 +167,18 @@ def in_parts(items: Sequence[T], label: str, size: int = 512) -> "tqdm[Sequence[
 
 def write_reports(
     folder: Path,
-    reports: dict[str, dict[str, Any]],
+    report: dict[str, Any],
     facts: dict[str, Any],
     rows: Sequence[Row],
     assessed: Assessment,
 ) -> None:
     """Write the figures, the pictures and the model card to `folder`; `assessed` are the test rows of `rows`."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "evaluation.json").write_text(json.dumps(reports, indent=2), encoding="utf-8")
+    (folder / "evaluation.json").write_text(json.dumps(report, indent=2), encoding="utf-8")
     truth = evaluation.levels_of([row for row in rows if row.split == "test"])
     evaluation.plot_confusion(truth, assessed.levels, folder / PICTURES[0])
-    evaluation.plot_varieties(next(iter(reports.values())), folder / PICTURES[1])
-    write_model_card(folder, reports, facts, rows)
+    evaluation.plot_varieties(report, folder / PICTURES[1])
+    write_model_card(folder, report, facts, rows)
 
 
 if __name__ == "__main__":
