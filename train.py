@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 import evaluation
-from corpus import BENIGN_FILE, CORPUS_FILE, TURNED_FILE, Row, corpus_hash, read_corpus
+from corpus import BENIGN_FILE, CORPUS_FILE, TURNED_FILE, VARIED_FILE, Row, corpus_hash, read_corpus
 from corpus.spelling import RESPELLINGS
 from corpus.validation import problems
 from model_card import CARD_FILE, PICTURES, write_model_card
@@ -68,8 +68,9 @@ def train_and_save(arguments: argparse.Namespace, made: Path) -> None:
     assessed = assess(model, test, "evaluating")
     report = evaluation.evaluate(test, assessed.levels, assessed.probabilities)
     report["alarms"] = evaluation.alarm_shares(assess(model, read_corpus(BENIGN_FILE), "stress set").levels)
-    turned = read_corpus(TURNED_FILE)
-    report["turned"] = evaluation.evaluate(turned, assess(model, turned, "turned pairs").levels)
+    for name, file in {"turned": TURNED_FILE, "varied": VARIED_FILE}.items():
+        apart = read_corpus(file)
+        report[name] = evaluation.evaluate(apart, assess(model, apart, f"{name} texts").levels)
     report["same_when_respelled"] = same_when_respelled(model, test, assessed.levels)
     print(evaluation.table(report), evaluation.sentences(report), sep="\n\n")
 

@@ -1,9 +1,10 @@
 """The corpus: synthetic Arabic texts, each with two severity levels.
 
 `corpus.csv` holds it (UTF-8, one header line). Never trained on, in the same format: `benign.csv`, a stress set of
-everyday texts that must not alarm, and `turned.csv`, contrast pairs in which one target falls to 0 and the heavy words
-stay. `README.md` is the data card of all three, `validation.py` says what a corpus must not be. The two texts of a
-contrast pair share an id but for its last letter, a or b.
+everyday texts that must not alarm; `turned.csv`, contrast pairs in which one target falls to 0 and the heavy words
+stay; `varied.csv`, texts of every kind and level in equal parts. `README.md` is the data card of all four,
+`validation.py` says what a corpus must not be. The two texts of a contrast pair share an id but for its last letter, a
+or b.
 """
 
 import csv
@@ -21,6 +22,7 @@ from model_store.normalisation import LONGEST_TEXT, has_content
 CORPUS_FILE = Path(__file__).parent / "corpus.csv"
 BENIGN_FILE = Path(__file__).parent / "benign.csv"
 TURNED_FILE = Path(__file__).parent / "turned.csv"
+VARIED_FILE = Path(__file__).parent / "varied.csv"
 VARIETIES = ("msa", "egy", "lev", "glf", "irq", "mgr")
 SPLITS = ("train", "test")
 # Direct texts; every other kind is a hard case, explained in the data card.

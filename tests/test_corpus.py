@@ -10,7 +10,18 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 
-from corpus import BENIGN_FILE, SPLITS, TURNED_FILE, VARIETIES, CorpusError, Row, read_corpus, write_corpus
+from corpus import (
+    BENIGN_FILE,
+    HARD_KINDS,
+    SPLITS,
+    TURNED_FILE,
+    VARIED_FILE,
+    VARIETIES,
+    CorpusError,
+    Row,
+    read_corpus,
+    write_corpus,
+)
 from corpus.shortcuts import blind_kappa, softener_shares, telling_grams
 from corpus.validation import NEAR_DUPLICATE, problems, similar_pairs
 from model_store import TARGETS
@@ -80,7 +91,10 @@ def test_the_sets_beside_it_are_apart_from_the_corpus() -> None:
         lower, higher = sorted((getattr(one, turning), getattr(other, turning)))
         assert lower == 0
         assert higher >= 2
-    assert problems([*(replace(row, split="train") for row in read_corpus()), *benign, *turned]) == []
+    varied = read_corpus(VARIED_FILE)
+    assert {row.kind for row in varied} == {"plain", *HARD_KINDS} - {"contrast"}
+    assert min(Counter((row.variety, row.depression) for row in varied).values()) >= 12
+    assert problems([*(replace(row, split="train") for row in read_corpus()), *benign, *turned, *varied]) == []
 
 
 def test_shortcuts_are_found() -> None:

@@ -40,6 +40,7 @@ def test_the_model_is_as_good_as_it_has_to_be(report: dict[str, Any], target: st
     assert report["alarms"][target]["value"] <= 0.05
     assert report["contrast_pairs"]["right"] >= 0.5
     assert report["turned"]["contrast_pairs"]["right"] >= 0.25
+    assert report["varied"][target]["all"]["qwk"] >= 0.80
 
 
 @pytest.mark.parametrize("way", RESPELLINGS)
