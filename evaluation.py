@@ -185,7 +185,7 @@ def _pairs_table(pairs: Mapping[str, Any]) -> list[str]:
 
 
 def sentences(report: Mapping[str, Any]) -> str:
-    """What stands below the table of a model's own report: the sets beside the test part, calibration and spelling.
+    """What stands below the tables of a report: the sets beside the test part, calibration and spelling.
 
     `report` is one of `evaluate` with `alarms` (of `alarm_shares`), `turned` and `varied` (of `evaluate`, on those
     sets) and `same_when_respelled` (shares by way).
@@ -194,10 +194,10 @@ def sentences(report: Mapping[str, Any]) -> str:
         ", ".join(f"{target} {found[target]['value']:.3f} {_range(found[target]['interval'], 3)}" for target in TARGETS)
         for found in (report["alarms"], report["calibration_error"])
     )
-    of_varied = [(target, report["varied"][target]["all"]) for target in TARGETS]
-    kappas = ", ".join(f"{target} {f['qwk']:.3f} {_range(f['intervals']['qwk'])}" for target, f in of_varied)
-    alarms, seen = (
-        ", ".join(f"{target} {f[share]:.3f}" for target, f in of_varied) for share in ("false_alarm", "severe_seen")
+    varied = {target: report["varied"][target]["all"] for target in TARGETS}
+    kappa, severe_seen, false_alarm = (
+        ", ".join(f"{target} {found[name]:.3f} {_range(found['intervals'][name])}" for target, found in varied.items())
+        for name in UNCERTAIN
     )
     turned = report["turned"]
     zeros = ", ".join(f"{target} {turned[target]['all']['false_alarm']:.3f}" for target in TARGETS)
@@ -209,8 +209,8 @@ def sentences(report: Mapping[str, Any]) -> str:
             f"Of {pairs['pairs']} contrast pairs in which one target falls to 0 though all heavy words stay "
             f"(`corpus/turned.csv`), wholly right: {pairs['right']:.2f} {_range(pairs['interval'])}; "
             f"0 seen as 2-3 there: {zeros}.",
-            f"Of {of_varied[0][1]['texts']} texts of every kind and level in equal parts (`corpus/varied.csv`), kappa: "
-            f"{kappas}; 0 seen as 2-3: {alarms}; 3 seen as 2-3: {seen}.",
+            f"On {varied[TARGETS[0]]['texts']} single texts, about as many of every kind but the everyday "
+            f"(`corpus/varied.csv`), kappa: {kappa}; 3 seen as 2-3: {severe_seen}; 0 seen as 2-3: {false_alarm}.",
             f"Expected calibration error of the likeliest level, over ten bins: {calibration}; "
             "resampling makes it greater, and so the interval lies a little too high.",
             f"Share of the texts with the same two levels when they are spelled otherwise: {same}.",

@@ -2,9 +2,9 @@
 
 `corpus.csv` holds it (UTF-8, one header line). Never trained on, in the same format: `benign.csv`, a stress set of
 everyday texts that must not alarm; `turned.csv`, contrast pairs in which one target falls to 0 and the heavy words
-stay; `varied.csv`, texts of every kind and level in equal parts. `README.md` is the data card of all four,
-`validation.py` says what a corpus must not be. The two texts of a contrast pair share an id but for its last letter, a
-or b.
+stay; `varied.csv`, single texts, about as many of every kind but the everyday. `README.md` is the data card of all
+four, `validation.py` says what a corpus must not be. The two texts of a contrast pair share an id but for its last
+letter, a or b.
 """
 
 import csv

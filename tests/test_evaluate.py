@@ -15,7 +15,7 @@ def test_a_file_is_scored_over_http(
     rows = [row for row in corpus_slice if row.split == "test"][:40]
     write_corpus(rows, tmp_path / "own.csv")
     evaluate.main([str(tmp_path / "own.csv"), "--url", server.url])
-    assert "| served | depression | all | 40 |" in capsys.readouterr().out
+    assert "| depression | all | 40 |" in capsys.readouterr().out
 
 
 def test_served_answers_equal_the_offline_evaluation(

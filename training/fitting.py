@@ -53,7 +53,7 @@ class Recipe:
     members: int = 2
     epochs: int = 1
     reviews: int = 2
-    reviewed: float = 0.3
+    reviewed: float = 0.25
     learns_words: bool = True
     batch_texts: int = 96
     rate_layer: float = 2.4e-3
