@@ -34,9 +34,9 @@ labelling rubric, not what the writer suffers from. A low level is no sign of sa
 - Classifier: `{classifier}`. {recipe}. On the bundled encoder it learned from each text as layers
   read it that were taught without that text; its own layer started from the mean of what the four teachings made of the
   encoder's next layer.
-- Decision: the odds of level 0 of depression and anxiety are raised by the factors above, against false alarms. A level
-  with more than {clear} of the probability is taken; else the mean of the levels weighed by their probabilities,
-  rounded, halves up. A long text is read in windows, and the most severe one counts.
+- Decision: the odds of each target's levels are multiplied by the factors above, against false alarms and for texts
+  torn between none and severe. A level with more than {clear} of the probability is taken; else the mean of the levels
+  weighed by their probabilities, rounded, halves up. A long text is read in windows, and the most severe one counts.
 - Trained in {training_seconds} s on {training_texts} texts; corpus SHA-256 `{corpus_sha256}`.
 
 ## Data

@@ -1,7 +1,7 @@
 """Train the severity model: corpus -> encoder -> classifier -> evaluation -> BentoML model store.
 
 Makes two models in the store, `severity-encoder` and `severity-classifier`, and writes the model card with
-the evaluation on the held-back texts to `reports/`. Takes about ten minutes on two cores with AVX-512 BF16, more on
+the evaluation on the held-back texts to `reports/`. Takes five to ten minutes on two cores with AVX-512 BF16, more on
 others, less with a GPU; `--fast` makes a plainer and weaker model in under two. Same corpus, code and machine: same
 predictions.
 """

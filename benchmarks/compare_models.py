@@ -276,7 +276,7 @@ class Ensembles:
             with torch.no_grad():
                 logs = [one.log_probabilities(one.network(one.network.pool(batch))) for one in trained]
             found.append(torch.stack(logs).mean(dim=0))
-        odds = torch.tensor([[of_zero] + [1.0] * (LEVELS - 1) for of_zero in trained[0].recipe.zero_odds])
+        odds = torch.tensor(trained[0].recipe.odds)
         return decide((torch.cat(found) + odds.log()).softmax(dim=-1).numpy())
 
     def some(self, numbers: NDArray[np.int64]) -> tuple[Examples, list[NDArray[np.float16]]]:

@@ -14,6 +14,8 @@ from tqdm import tqdm
 
 from corpus import KINDS, Row
 from evaluation import levels_of
+from model_store import TARGETS
+from model_store.classifier import LEVELS
 from model_store.encoder import Encoder, Window
 from model_store.normalisation import normalise
 from training.encoding import LOWER_LAYERS, Bert
@@ -45,9 +47,12 @@ class Recipe:
         rate_layer, rate_head, rate_subwords: highest learning rates of the parts.
         dropout: share of values dropped in training.
         kind_weight: weight of a side task, to tell a text's kind, which teaches the network why words mislead.
+        step_weight: weight of another, to tell for each target whether it is above 0, above 1 and above 2 (cf. Frank &
+            Hall 2001), which teaches it that the levels have an order.
         smoothing: share of each label spread over all levels, against too much certainty (Szegedy et al. 2016).
-        zero_odds: for each target, factor on the odds of level 0 once trained, against false alarms; level 0
-            is commoner in life than in the corpus (cf. Saerens et al. 2002).
+        odds: for each target, a factor on the odds of each level once trained (cf. Saerens et al. 2002). More for 0
+            against false alarms, as it is commoner in life than in the corpus; more for 3, so that these do not cost
+            severe texts. A text torn between both would else be put between them (see `decide`).
     """
 
     members: int = 2
@@ -61,8 +66,9 @@ class Recipe:
     rate_subwords: float = 12e-3
     dropout: float = 0.2
     kind_weight: float = 0.3
+    step_weight: float = 0.5
     smoothing: float = 0.1
-    zero_odds: tuple[float, float] = (1.35, 2.0)
+    odds: tuple[tuple[float, ...], ...] = ((2.7, 1.0, 1.0, 2.0), (3.5, 1.0, 1.0, 2.0))
     weight_decay: float = 0.01
     warm_up: float = 0.06
 
@@ -106,7 +112,7 @@ def fit(
     trainings = [OnVectors(bert, examples, recipe, SEED + number, embedded) for number in range(recipe.members)]
     networks = side_by_side(trainings, "training")
     for network in networks:
-        network.raise_odds_of_zero(recipe.zero_odds)
+        network.raise_odds(recipe.odds)
     return networks
 
 
@@ -131,7 +137,9 @@ class Training:
         self.network = SeverityNetwork(Shape.above(self.bert, self.recipe.learns_words))
         if self.recipe.learns_words:
             self.network.layer.take(self.bert.layer(LOWER_LAYERS))
-        self.kind_head = nn.Linear(self.network.shape.dimensions * self.network.shape.pools, len(KINDS)).to(DEVICE)
+        pooled = self.network.shape.dimensions * self.network.shape.pools
+        self.kind_head = nn.Linear(pooled, len(KINDS)).to(DEVICE)
+        self.step_head = nn.Linear(pooled, len(TARGETS) * (LEVELS - 1)).to(DEVICE)
         self.network.to(DEVICE)
         self.dropout = Dropout(self.recipe.dropout, torch.Generator(DEVICE).manual_seed(self.seed))
         self.stopped = False
@@ -160,7 +168,7 @@ class Training:
         return self.network.cpu()
 
     def losses(self, rows: NDArray[np.int64]) -> Tensor:
-        """Cross-entropy of both targets' levels, and of the kind as the side task, float32 (rows,)."""
+        """Cross-entropy of both targets' levels, and of the kind and of the steps as side tasks, float32 (rows,)."""
         levels = torch.from_numpy(self.examples.levels[rows]).to(DEVICE)
         kinds = torch.from_numpy(self.examples.kinds[rows]).to(DEVICE)
         windows = [self.examples.windows[row] for row in rows]
@@ -168,11 +176,19 @@ class Training:
         with in_bfloat16():
             pools = self.network.pool(batch, self.dropout)
         of_levels = self.level_losses(self.network(pools), levels).sum(dim=1)
-        return of_levels + self.recipe.kind_weight * self.cross_entropy(self.kind_head(pools), kinds)
+        of_kinds = self.cross_entropy(self.kind_head(pools), kinds)
+        of_steps = self.step_losses(self.step_head(pools).view(len(rows), len(TARGETS), -1), levels).sum(dim=(1, 2))
+        return of_levels + self.recipe.kind_weight * of_kinds + self.recipe.step_weight * of_steps
 
     def level_losses(self, logits: Tensor, levels: Tensor) -> Tensor:
         """Cross-entropy of each target's level, float32 (rows, targets), from the network's logits."""
         return self.cross_entropy(logits.flatten(0, 1), levels.flatten()).view(levels.shape)
+
+    def step_losses(self, logits: Tensor, levels: Tensor) -> Tensor:
+        """Binary cross-entropy of each target being above 0, 1 and 2, half as smoothed, float32 (rows, targets, 3)."""
+        above = (levels[:, :, None] > torch.arange(LEVELS - 1, device=levels.device)).float()
+        smoothed = above + (0.5 - above) * self.recipe.smoothing / 2
+        return functional.binary_cross_entropy_with_logits(logits, smoothed, reduction="none")
 
     def cross_entropy(self, logits: Tensor, classes: Tensor) -> Tensor:
         """One for each row, labels smoothed."""
@@ -185,7 +201,8 @@ class Training:
     def parameter_groups(self) -> list[ParameterGroup]:
         """The weights that learn, but for those of subwords, and their highest learning rates."""
         network = self.network
-        head = [*network.attention.parameters(), *network.levels.parameters(), *self.kind_head.parameters()]
+        heads = (network.attention, network.levels, self.kind_head, self.step_head)
+        head = [weights for part in heads for weights in part.parameters()]
         if not self.recipe.learns_words:
             return [{"params": head, "lr": self.recipe.rate_head}]
         head += network.widen_subwords.parameters()

@@ -171,10 +171,10 @@ class SeverityNetwork(nn.Module):
         logits: Tensor = self.levels(pools)
         return logits.view(-1, len(TARGETS), LEVELS)
 
-    def raise_odds_of_zero(self, factors: Sequence[float]) -> None:
-        """Multiply the odds of level 0 of each target by its factor."""
-        with torch.no_grad():
-            self.levels.bias.view(len(TARGETS), LEVELS)[:, 0] += torch.tensor(factors).log()
+    @torch.no_grad()
+    def raise_odds(self, factors: Sequence[Sequence[float]]) -> None:
+        """Multiply the odds of each target's levels by their `factors`, (targets, levels)."""
+        self.levels.bias.add_(torch.tensor(factors).log().flatten())
 
 
 def padded(rows: Sequence[NDArray[np.floating[Any]]]) -> Tensor:

@@ -118,16 +118,17 @@ def test_the_fast_recipe_makes_another_model(corpus_slice: list[Row], tmp_path: 
     assert model.assess(["كلام"]).levels.shape == (1, 2)
 
 
-def test_training_ends_by_raising_the_odds_of_level_0(corpus_slice: list[Row], tmp_path: Path) -> None:
+def test_training_ends_by_raising_the_odds_of_levels(corpus_slice: list[Row], tmp_path: Path) -> None:
     rows = [row for row in corpus_slice if row.split == "train"]
-    odds = []
-    for factors in ((1.0, 1.0), (2.0, 3.0)):
-        folder = tmp_path / str(factors[0])
+    factors = (np.ones((2, 4)), np.array([[2.0, 1.0, 1.0, 3.0], [4.0, 1.0, 1.0, 1.0]]))
+    scaled = []
+    for number, odds in enumerate(factors):
+        folder = tmp_path / str(number)
         folder.mkdir()
-        model = train.train_model(rows, replace(train.FAST, epochs=1, zero_odds=factors), folder)
-        of_zero = model.assess([row.text for row in rows[:20]]).probabilities[..., 0]
-        odds.append(of_zero / (1 - of_zero))
-    np.testing.assert_allclose(odds[1], np.array([2.0, 3.0]) * odds[0], rtol=1e-3)
+        model = train.train_model(rows, replace(train.FAST, epochs=1, odds=odds.tolist()), folder)
+        scaled.append(model.assess([row.text for row in rows[:20]]).probabilities)
+    expected = scaled[0] * factors[1]
+    np.testing.assert_allclose(scaled[1], expected / expected.sum(axis=-1, keepdims=True), rtol=1e-3)
 
 
 def test_the_most_severe_window_of_a_long_text_counts(training: Path) -> None:
