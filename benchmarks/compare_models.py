@@ -38,7 +38,7 @@ from model_store.normalisation import normalise
 from model_store.severity import SeverityModel
 from train import FAST, embed, in_parts, out_of_fold_encoders
 from training.encoding import FOLDS, Bert, adapted, bundled, write_encoder
-from training.fitting import Examples, OnVectors, Recipe, side_by_side
+from training.fitting import Examples, OnVectors, Recipe, side_by_side, step_losses
 from training.network import collate, padded, write_classifier
 
 HELD_BACK = 6  # one of so many groups
@@ -313,12 +313,6 @@ class OrdinalLogistic(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _steps(self, vectors: NDArray[np.float32]) -> Tensor:
         scores: Tensor = self.score_(torch.from_numpy(vectors / self.scale_)) + self.thresholds_
         return scores
-
-
-def step_losses(steps: Tensor, levels: Tensor) -> Tensor:
-    """Binary cross-entropy of being above each level but the last, from logits (..., 3)."""
-    above = (levels[..., None] > torch.arange(LEVELS - 1, device=levels.device)).float()
-    return functional.binary_cross_entropy_with_logits(steps, above, reduction="none")
 
 
 def levels_of_steps(above: Tensor) -> Tensor:

@@ -177,18 +177,13 @@ class Training:
             pools = self.network.pool(batch, self.dropout)
         of_levels = self.level_losses(self.network(pools), levels).sum(dim=1)
         of_kinds = self.cross_entropy(self.kind_head(pools), kinds)
-        of_steps = self.step_losses(self.step_head(pools).view(len(rows), len(TARGETS), -1), levels).sum(dim=(1, 2))
+        steps = self.step_head(pools).view(len(rows), len(TARGETS), -1)
+        of_steps = step_losses(steps, levels, smoothing=self.recipe.smoothing / 2).sum(dim=(1, 2))
         return of_levels + self.recipe.kind_weight * of_kinds + self.recipe.step_weight * of_steps
 
     def level_losses(self, logits: Tensor, levels: Tensor) -> Tensor:
         """Cross-entropy of each target's level, float32 (rows, targets), from the network's logits."""
         return self.cross_entropy(logits.flatten(0, 1), levels.flatten()).view(levels.shape)
-
-    def step_losses(self, logits: Tensor, levels: Tensor) -> Tensor:
-        """Binary cross-entropy of each target being above 0, 1 and 2, half as smoothed, float32 (rows, targets, 3)."""
-        above = (levels[:, :, None] > torch.arange(LEVELS - 1, device=levels.device)).float()
-        smoothed = above + (0.5 - above) * self.recipe.smoothing / 2
-        return functional.binary_cross_entropy_with_logits(logits, smoothed, reduction="none")
 
     def cross_entropy(self, logits: Tensor, classes: Tensor) -> Tensor:
         """One for each row, labels smoothed."""
@@ -239,6 +234,13 @@ def side_by_side(trainings: Sequence[Training], label: str) -> list[SeverityNetw
                 training.stopped = True
             torch.set_num_threads(cores)
     return [one.result() for one in running]
+
+
+def step_losses(steps: Tensor, levels: Tensor, smoothing: float = 0.0) -> Tensor:
+    """Binary cross-entropy of being above 0, 1 and 2, (..., 3), from the logits of these `steps` and `levels` (...)."""
+    above = (levels[..., None] > torch.arange(LEVELS - 1, device=levels.device)).float()
+    above += (0.5 - above) * smoothing
+    return functional.binary_cross_entropy_with_logits(steps, above, reduction="none")
 
 
 def _optimisers(

@@ -1,5 +1,6 @@
 """What goes into the model store comes back the same, and nothing else comes back at all."""
 
+import math
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from model_card import CARD_FILE, PICTURES
 from model_store.classifier import GRAPH_FILE, SUBWORDS_FILE, SeverityClassifier
 from model_store.encoder import Window
 from model_store.store import CLASSIFIER_TAG, ENCODER_TAG, KNOWN_TEXTS, code_version, has_model_of, load_models
-from training.fitting import SEED, Recipe, Training
+from training.fitting import SEED, Recipe, Training, step_losses
 from training.network import Dropout, SeverityNetwork, Shape, collate, padded, write_classifier
 
 SHAPE = Shape(dimensions=32, heads=2, inner=64, buckets=50, subword_dimensions=4)
@@ -116,6 +117,24 @@ def test_the_fast_recipe_makes_another_model(corpus_slice: list[Row], tmp_path: 
     model = train.train_model(rows, train.FAST, tmp_path)
     assert model.classifier.name == "attention-linear"
     assert model.assess(["كلام"]).levels.shape == (1, 2)
+
+
+def test_a_step_is_from_each_level_to_those_above_it() -> None:
+    sure = 20.0
+    losses = step_losses(torch.tensor([[sure, sure, -sure], [sure, -sure, -sure]]), torch.tensor([2, 3]))
+    assert losses.round().tolist() == [[0, 0, 0], [0, sure, sure]]
+    smoothed = step_losses(torch.tensor([[sure, 0.0, -sure]]), torch.tensor([1]), smoothing=0.1)
+    assert smoothed[0].tolist() == pytest.approx([0.05 * sure, math.log(2), 0.05 * sure], rel=1e-3)
+
+
+def test_the_steps_between_levels_are_learned_too(corpus_slice: list[Row], tmp_path: Path) -> None:
+    texts, learned = [row.text for row in corpus_slice[:20]], []
+    for weight in (0.0, 0.5):
+        folder = tmp_path / str(weight)
+        folder.mkdir()
+        model = train.train_model(corpus_slice[:64], replace(train.FAST, epochs=1, step_weight=weight), folder)
+        learned.append(model.assess(texts).probabilities)
+    assert abs(learned[0] - learned[1]).max() > 1e-3
 
 
 def test_training_ends_by_raising_the_odds_of_levels(corpus_slice: list[Row], tmp_path: Path) -> None:
